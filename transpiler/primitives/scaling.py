@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -79,12 +80,28 @@ def added(old: Any, new: Any) -> Any:
 def twice_for_two(
     args: Sequence[Any], wanted: Sequence[bool], cotangents: Sequence[Any]
 ) -> Iterator[tuple[Any, bool, Any]]:
-    """Operands with their cotangents; ``2.0 * y_bar * x`` once for both operands of ``x * x``."""
+    """Operands with their cotangents; ``2.0 * y_bar * x`` once for both operands of ``x * x``.
+
+    Two reads of one element, as in ``x[i] * x[i]``, are the same operand.
+    """
     triples = list(zip(args, wanted, cotangents, strict=True))
-    if len(triples) == 2 and args[0] is args[1] and all(wanted):
+    if len(triples) == 2 and all(wanted) and _is_one_operand(*args):
         if _is_same(*cotangents):
             triples = [(args[0], True, _doubled(cotangents[0]))]
     yield from triples
+
+
+def _is_one_operand(one: Any, other: Any) -> bool:
+    """True for one value, and for two reads of one version of an array with the same index."""
+    if one is other:
+        return True
+    a, b = definition(wrap(one)), definition(wrap(other))
+    if a is None or b is None or a.primitive is not b.primitive:
+        return False
+    if a.primitive.kind != "indexing":
+        return False
+    same = all(map(operator.is_, a.args, b.args)) and len(a.args) == len(b.args)
+    return same and a.params == b.params
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -31,8 +31,9 @@ _Counter = tuple[Atom, Atom, int]  # where it starts, what each round adds, and 
 def counters_of(s: For | While, definitions: dict[Var, Statement]) -> dict[Var, _Counter]:
     """The integers to which each round of a loop adds the same."""
     found: dict[Var, _Counter] = {}
-    if not isinstance(s, For) or s.step not in (1, -1):
+    if isinstance(s, For) and s.step not in (1, -1):
         return found
+    index = s.index if isinstance(s, For) else None
     for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
         made = definitions.get(after) if isinstance(after, Var) else None
         if not isinstance(made, Apply) or phi.type.ndim or not _is_wide(phi) or not _is_wide(init):
@@ -42,7 +43,7 @@ def counters_of(s: For | While, definitions: dict[Var, Statement]) -> dict[Var, 
         if not sign or args[0] is not phi:
             continue
         added = args[1]
-        if _is_wide(added) and added not in definitions and added not in (s.index, *s.phis):
+        if _is_wide(added) and added not in definitions and added not in (index, *s.phis):
             found[phi] = init, added, sign
     return found
 
@@ -55,22 +56,29 @@ def _is_wide(value: Atom) -> bool:
 
 
 def count_again(
-    counters: dict[Var, _Counter], s: For | While, block: Block, index: Array, recorder: Buffers
+    counters: dict[Var, _Counter],
+    s: For | While,
+    block: Block,
+    index: Array,
+    recorder: Buffers,
+    counted: dict[Var, Atom],
 ) -> None:
-    """Let a loop back compute the counters that it reads."""
-    if not counters:
-        return
+    """Let a loop back compute the counters that it reads, once; ``counted`` holds them."""
     builder = recorder.builder
-    for phi in [v for v in core.free_vars(block) if v in counters]:
-        assert isinstance(s, For)
+    for phi in [v for v in core.free_vars(block) if v in counters and v not in counted]:
         start, added, sign = counters[phi]
         where = first_use(block, phi)
         with builder.at(recorder.origin_at(block, where)), builder.block() as places:
-            rounds = (index - wrap_atom(s.start)) if s.step == 1 else (wrap_atom(s.start) - index)
+            if isinstance(s, While):
+                rounds = index  # they are counted from 0
+            else:
+                first = wrap_atom(s.start)
+                rounds = index - first if s.step == 1 else first - index
             more: Any = rounds if added == 1 else rounds * wrap_atom(added)
             now = more + wrap_atom(start) if sign > 0 else wrap_atom(start) - more
         found = atom(now)
         if isinstance(found, Var) and found is not index.atom:
             found.name = found.name or phi.name
-        block.statements[where:where] = places.statements
-        core.substitute(block, {phi: found})
+        block.statements[:0] = places.statements
+        counted[phi] = found
+    core.substitute(block, counted)

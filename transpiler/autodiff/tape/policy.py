@@ -3,11 +3,12 @@
 The policy, for each such value, in this order:
 
 1. *at hand*: defined outside, the loop's counter, or a number that counts along with it;
-2. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from what is at
+2. *read again*: the array that it was read from, or stored into, still holds it in the end;
+3. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from what is at
    hand or is saved anyway;
-3. *restored*: old versions of an array that the loop stores into are put back, element by
+4. *restored*: old versions of an array that the loop stores into are put back, element by
    element, if the sweep reads them at two places or more: one array saves what stores overwrote;
-4. *saved*: in an array indexed by the loop counters, allocated once before the loop nest; for a
+5. *saved*: in an array indexed by the loop counters, allocated once before the loop nest; for a
    ``while``, in an array that doubles.
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from calque.transpiler.algebra.bitwise_equality import operations
 from calque.transpiler.autodiff.tape.counters import count_again, counters_of
+from calque.transpiler.autodiff.tape.kept_elements import KeptElements, Sources
 from calque.transpiler.autodiff.tape.ragged_storage import FlatSaves
 from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
 from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
@@ -53,7 +55,7 @@ class Decision:
     """How one value is had in the sweep back; for ``explain``."""
 
     value: Var
-    how: str  # "recomputed", "restored", "saved"
+    how: str  # "read again", "recomputed", "restored", "saved"
     why: str
 
 
@@ -65,6 +67,10 @@ class Recorder(FlatSaves):
     decisions: list[Decision] = field(default_factory=list)
     # results of a branch that an arm (its id, and which) gives only to have one
     vacant: dict[tuple[int, int], list[Var]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.kept = KeptElements(self.function, self.builder)
 
     def state(self) -> Callable[[], None]:
         """A way back to the forward program as it is now."""
@@ -120,7 +126,7 @@ class Recorder(FlatSaves):
         self, s: For | While, live: Iterable[Var], restored: dict[Var, Array]
     ) -> set[int]:
         """The carried arrays of which the sweep needs two old values or more."""
-        definitions = definitions_in(s.body)
+        sources = Sources(definitions_in(s.body), self.kept)
         found = set()
         for k, phi in enumerate(s.phis):
             if not phi.type.ndim:
@@ -128,7 +134,7 @@ class Recorder(FlatSaves):
             versions = restorable_versions(s, k)
             if versions is None or len(versions) < 2:
                 continue
-            needed = [v for v in live if _depends(v, versions, definitions)]
+            needed = [v for v in live if _depends(v, versions, sources)]
             arrays = [v for v in needed if v in versions or v.type.ndim]
             if arrays or len(needed) >= 2:
                 found.add(k)
@@ -140,7 +146,8 @@ class Recorder(FlatSaves):
         """Let the body of the loop back have what it needs; its bounds, for a while."""
         restored = _kept(restored, block)
         self.loops.append((s, index))
-        self._choose(block, s, definition_order(s), definitions_in(s.body), index, restored)
+        sources = Sources(definitions_in(s.body), self.kept, restored)
+        self._choose(block, s, definition_order(s), sources, index, restored)
         self.loops.pop()
         if isinstance(s, While):
             count = self.counter_of(s)[1]
@@ -153,41 +160,42 @@ class Recorder(FlatSaves):
         block: Block,
         s: For | While,
         order: dict[Var, int],
-        definitions: dict[Var, Statement],
+        sources: Sources,
         index: Array,
         restored: dict[Var, Var],
     ) -> None:
+        definitions = sources.definitions
         at_hand: dict[Var, Atom] = dict(restored)
         counter = s.index if isinstance(s, For) else (own_counter(s) or (None,))[0]
         if counter is not None:
             at_hand[counter] = index.atom
-        counters = counters_of(s, definitions)
+        counters, counted = counters_of(s, definitions), dict[Var, Atom]()
         known = {counter, *counters}
         order = {v: i for v, i in order.items() if v not in known}
         done: dict[int, Apply] = {}
         use_versions(block, at_hand, done)
         if self._sizes_forth(block, s, order):
             order = {v: i for v, i in definition_order(s).items() if v not in known}
-            definitions = definitions_in(s.body)
+            sources.definitions = definitions_in(s.body)
         needed = [v for v in core.free_vars(block) if v in order]
-        saved = self._to_save(needed, order, definitions)
-        saved |= {v for v in needed if not self._in_time(v, block, order, definitions, restored)}
+        saved = self._to_save(needed, order, sources)
+        saved |= {v for v in needed if not self._in_time(v, block, order, sources, restored)}
         while True:
             use_versions(block, at_hand, done)
-            count_again(counters, s, block, index, self)
+            count_again(counters, s, block, index, self, counted)
             pending = [v for v in core.free_vars(block) if v in order]
             if not pending:
                 return
             value = max(pending, key=lambda v: order[v])
-            made = definitions.get(value)
+            made = sources.get(value)
             if isinstance(made, (If, For, While)) and not self._can_save(value):
                 self._run_again(value, made, block)
-            elif value in saved or not self._is_cheap(value, definitions):
+            elif value in saved or not self._is_cheap(value, sources):
                 self._save(value, s, block, index)
                 order = {v: i for v, i in definition_order(s).items() if v not in known}
-                definitions = definitions_in(s.body)
+                sources.definitions = definitions_in(s.body)
             else:
-                self._recompute(value, definitions[value], block)
+                self._recompute(value, sources, block)
 
     def _sizes_forth(self, block: Block, s: For | While, order: dict[Var, int]) -> bool:
         """Let the loop forth read the sizes of arrays that grow or shrink; numbers can be saved."""
@@ -216,7 +224,7 @@ class Recorder(FlatSaves):
         value: Var,
         block: Block,
         order: dict[Var, int],
-        definitions: dict[Var, Statement],
+        sources: Sources,
         restored: dict[Var, Var],
     ) -> bool:
         """Whether the versions that ``value`` is read from are put back before its first use."""
@@ -227,7 +235,7 @@ class Recorder(FlatSaves):
         use = first_use(block, value)
         pending, seen = [value], {value}
         while pending:
-            made = definitions.get(pending.pop())
+            made = sources.get(pending.pop())
             if not isinstance(made, Apply):
                 continue
             for a in made.args:
@@ -239,14 +247,14 @@ class Recorder(FlatSaves):
         return True
 
     def _to_save(
-        self, needed: list[Var], order: dict[Var, int], definitions: dict[Var, Statement]
+        self, needed: list[Var], order: dict[Var, int], sources: Sources
     ) -> set[Var]:
         """Which of the needed values, or of what they are computed from, are saved."""
-        hard = {v for v in needed if not self._is_cheap(v, definitions)}
+        hard = {v for v in needed if not self._is_cheap(v, sources)}
         soft = [v for v in needed if v not in hard]
         leaves: dict[Var, set[Var]] = {}
         for v in soft:
-            self._leaves(v, order, definitions, leaves)
+            self._leaves(v, order, sources, leaves)
         new = {leaf for v in soft for leaf in leaves[v]} - hard
         costly = [v for v in soft if leaves[v] - hard]
         if len(new) < len(costly):
@@ -254,8 +262,10 @@ class Recorder(FlatSaves):
         again = [v for v in costly if not self._can_save(v)]
         return hard | (set(costly) - set(again)) | {leaf for v in again for leaf in leaves[v]}
 
-    def _is_cheap(self, value: Var, definitions: dict[Var, Statement]) -> bool:
-        made = definitions.get(value)
+    def _is_cheap(self, value: Var, sources: Sources) -> bool:
+        if sources.holds(value):
+            return True
+        made, definitions = sources.get(value), sources.definitions
         if not isinstance(made, Apply) or len(made.outs) != 1:
             return False
         if made.primitive.kind == "size" and not self.sizes_known(made.args[0].type):
@@ -273,34 +283,36 @@ class Recorder(FlatSaves):
         self,
         value: Var,
         order: dict[Var, int],
-        definitions: dict[Var, Statement],
+        sources: Sources,
         known: dict[Var, set[Var]],
     ) -> set[Var]:
         """What must be saved for ``value`` to be recomputed; noted in ``known``, too."""
         if value not in known:
             known[value] = {value}
-            if self._is_cheap(value, definitions):
-                args = core.operands(definitions[value])
+            if self._is_cheap(value, sources):
+                args = core.operands(sources[value])
                 inner = [a for a in args if isinstance(a, Var) and a in order]
-                found = [self._leaves(a, order, definitions, known) for a in inner]
+                found = [self._leaves(a, order, sources, known) for a in inner]
                 known[value] = set().union(*found)
         return known[value]
 
-    def _recompute(self, value: Var, made: Statement, block: Block) -> None:
+    def _recompute(self, value: Var, sources: Sources, block: Block) -> None:
+        made, held = sources[value], sources.holds(value)
         assert isinstance(made, Apply)
         fresh = value.again()
         if value in self.builder.dim_values:
             self.builder.dim_values[fresh] = self.builder.dim_values[value]
         where = first_use(block, value)
-        again = Apply(
-            (fresh,), made.primitive, made.args, made.params, self.origin_at(block, where)
-        )
+        origin, proven = self.origin_at(block, where), held and made.proven
+        again = Apply((fresh,), made.primitive, made.args, made.params, origin, proven)
         block.statements.insert(where, again)
         self.builder.definitions[fresh] = again
         core.substitute(block, {value: fresh})
         if value.type.is_float:
-            why = "its operands are at hand and it is cheap"
-            self.decisions.append(Decision(value, "recomputed", why))
+            how, why = "recomputed", "its operands are at hand and it is cheap"
+            if held:
+                how, why = "read again", "its array holds it to the end"
+            self.decisions.append(Decision(value, how, why))
 
     def _can_save(self, value: Var) -> bool:
         buffer = self.buffers.get(value)
@@ -368,10 +380,10 @@ class Recorder(FlatSaves):
             use_versions(block, versions)
             versions = _kept(versions, block)
             order = {v: i for i, v in enumerate(ordered_vars(arm))}
-            definitions = definitions_in(arm)
+            sources = Sources(definitions_in(arm), self.kept, versions)
             missing = {v: v for v in restoring if v not in versions}
             saved = self._to_save(
-                [v for v in core.free_vars(block) if v in order], order, definitions
+                [v for v in core.free_vars(block) if v in order], order, sources
             )
             done: dict[int, Apply] = {}
             while True:
@@ -380,7 +392,7 @@ class Recorder(FlatSaves):
                 if not pending:
                     break
                 value = max(pending, key=lambda v: order[v])
-                made = definitions.get(value)
+                made = sources.get(value)
                 if isinstance(made, (If, For, While)) and not self.sizes_known(value.type):
                     buffer = self.buffers.get(value)
                     if buffer is None and self.loops:
@@ -389,11 +401,11 @@ class Recorder(FlatSaves):
                     elif buffer is None or not self.lift(buffer, s, which, block):
                         self._run_again(value, made, block)
                     continue
-                cheap = value not in saved and self._is_cheap(value, definitions)
+                cheap = value not in saved and self._is_cheap(value, sources)
                 if cheap and self._in_time(
-                    value, block, order, definitions, {**versions, **missing}
+                    value, block, order, sources, {**versions, **missing}
                 ):
-                    self._recompute(value, definitions[value], block)
+                    self._recompute(value, sources, block)
                 elif self.loops and not self.sizes_known(value.type):
                     self.save_flat(value, block)
                     order = {v: i for i, v in enumerate(ordered_vars(arm))}
@@ -445,11 +457,11 @@ def _kept(versions: dict[Var, Var], block: Block) -> dict[Var, Var]:
     return {version: now for version, now in versions.items() if now not in gone}
 
 
-def _depends(value: Var, versions: set[Var], definitions: dict[Var, Statement]) -> bool:
+def _depends(value: Var, versions: set[Var], sources: Sources) -> bool:
     """Whether a value is read from one of the versions, directly or through cheap operations."""
     if value in versions:
         return True
-    made = definitions.get(value)
+    made = sources.get(value)
     if not isinstance(made, Apply) or not made.primitive.cheap:
         return False
-    return any(isinstance(a, Var) and _depends(a, versions, definitions) for a in made.args)
+    return any(isinstance(a, Var) and _depends(a, versions, sources) for a in made.args)

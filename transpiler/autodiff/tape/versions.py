@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
 
 
 def use_versions(
@@ -101,6 +101,36 @@ def restorable_versions(s: For | While, k: int) -> set[Var] | None:
     if chain is None or chain[0] is not s.phis[k]:
         return None
     return chain[1] | {s.phis[k]}
+
+
+def versions_after(
+    s: Statement, version: Var, within: bool
+) -> tuple[Var, set[Var]] | None:
+    """The array that a statement makes of a version by stores alone, and all versions before it.
+
+    The version is one of those ``within`` the statement, or the one that it starts from.
+    """
+    match s:
+        case Apply():
+            if s.primitive.kind == "store" and s.args[0] is version:
+                return s.outs[0], {version}
+        case For() | While():
+            for k, out in enumerate(s.outs):
+                if out.type.ndim and (within or s.inits[k] is version):
+                    versions = restorable_versions(s, k)
+                    if versions is not None and (not within or version in versions):
+                        return out, versions
+        case If():
+            for k, out in enumerate(s.outs):
+                if not out.type.ndim:
+                    continue
+                chains = [_chain(arm, arm.results[k]) for arm in (s.then, s.orelse)]
+                for chain in chains if within else ():
+                    if chain is not None and version in chain[1]:
+                        return out, chain[1]
+                if not within and source_of_branch(s, k) is version:
+                    return out, {version}.union(*(chain[1] for chain in chains if chain))
+    return None
 
 
 def shape_source(block: Block) -> dict[Var, Var]:

@@ -1,0 +1,315 @@
+"""The sweep back reads from an array what the array holds to the end, and saves it nowhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+import random_filters
+from sampling import sampled
+
+import calque
+
+X = np.linspace(-0.7, 0.8, 7)
+K = np.array([3, 1, 4, 1, 5, 2, 6])
+
+
+def filtered(x, k):
+    v, s = x.copy(), 0.0
+    for i in range(1, x.shape[0]):
+        v[i] += 0.3 * np.sin(v[i - 1])
+        s += v[i] * v[i]
+    return s
+
+
+def autoregressive(x, k):
+    y = np.zeros_like(x)
+    y[0] = x[0]
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(0.5 * y[i - 1] + x[i])
+    return np.sum(y * y)
+
+
+def of_second_order(x, k):
+    y, s = np.zeros_like(x), 0.0
+    for i in range(2, x.shape[0]):
+        y[i] = np.tanh(0.5 * y[i - 1] - 0.2 * y[i - 2] ** 2 + x[i])
+        s += np.sin(y[i]) * y[i - 2]
+    return s
+
+
+def backward(x, k):
+    y = x.copy()
+    for i in range(x.shape[0] - 2, -1, -1):
+        y[i] = np.tanh(y[i + 1] * x[i])
+    return np.sum(y * y)
+
+
+def every_other(x, k):
+    y = x.copy()
+    for i in range(2, x.shape[0], 2):
+        y[i] = np.sin(y[i - 2] * y[i - 1])
+    return np.sum(y * y)
+
+
+def counted_by_while(x, k):
+    y = x.copy()
+    i = 1
+    while i < x.shape[0] and y[i - 1].real < 9.0:
+        y[i] = np.tanh(y[i - 1] + x[i])
+        i += 1
+    return np.sum(y * y)
+
+
+def rows(x, k):
+    a = np.outer(x, x) * 0.0
+    a[0] = x
+    for t in range(1, x.shape[0]):
+        a[t] = np.exp(0.1 * np.sin(a[t - 1]) * x)
+    return np.sum(np.sin(a))
+
+
+def nested(x, k):
+    u, s = np.outer(x, x), 0.0
+    for i in range(1, x.shape[0]):
+        for j in range(1, x.shape[0]):
+            u[i, j] = np.tanh(u[i - 1, j] * u[i, j - 1] + x[j])
+            s += u[i, j] * u[i, j]
+    return s
+
+
+def scanned(x, k):
+    h, hs = 0.1, np.zeros_like(x)
+    for t in range(x.shape[0]):
+        h = np.tanh(0.5 * h + x[t])
+        hs[t] = h
+    return np.sum(hs * hs)
+
+
+def appended(x, k):
+    h, hs = x[0], []
+    for t in range(x.shape[0]):
+        h = np.tanh(0.5 * h + x[t])
+        hs.append(h)
+    return np.sum(np.array(hs) ** 2)
+
+
+def gathered(x, k):
+    y, c = np.zeros_like(x), 0
+    for i in range(x.shape[0]):
+        if k[i] > 1:
+            y[c] = np.tanh(2.0 * x[i])
+            c += 1
+    return np.sum(y * y)
+
+
+def in_an_arm(x, k):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        if k[i] > 1:
+            y[i] = np.tanh(y[i - 1] * x[i])
+        else:
+            y[i] = np.sin(y[i - 1])
+    return np.sum(y * y)
+
+
+def of_two_loops(x, k):
+    n = x.shape[0]
+    y = np.zeros_like(x)
+    for i in range(1, 4):
+        y[i] = np.tanh(y[i - 1] + x[i])
+    for i in range(4, n):
+        y[i] = np.sin(y[i - 1] * x[i])
+    return np.sum(y * y)
+
+
+KEPT = (
+    *(filtered, autoregressive, of_second_order, backward, every_other, counted_by_while),
+    *(rows, nested, scanned, appended, gathered, in_an_arm, of_two_loops),
+)
+
+
+def stored_once_more(x, k):
+    y, s = x.copy(), 0.0
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(y[i - 1] + x[i])
+        s += y[i] * y[i]
+        y[i] *= 0.5
+    return s + np.sum(y)
+
+
+def next_element_is_stored(x, k):
+    y, s = x.copy(), 0.0
+    for i in range(x.shape[0] - 1):
+        s += np.sin(y[i + 1])
+        y[i] = np.tanh(y[i + 1] * y[i])
+    return s + np.sum(y * y)
+
+
+def from_the_end(x, k):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(y[i - 1] + x[i])
+        y[-i] = np.sin(y[-i])
+    return np.sum(y * y)
+
+
+def below_zero(x, k):
+    y = x.copy()
+    for i in range(x.shape[0]):
+        y[i] = np.tanh(y[i - 1] * x[i])
+    return np.sum(y * y)
+
+
+def by_data(x, k):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        y[k[i]] = np.tanh(y[k[i - 1]] * x[i])
+    return np.sum(y * y)
+
+
+def by_sweeps(x, k):
+    y = x.copy()
+    for _ in range(3):
+        for i in range(1, x.shape[0]):
+            y[i] = np.tanh(y[i - 1] * y[i])
+    return np.sum(y * y)
+
+
+def by_inner_stores(x, k):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        y[i] = np.sin(y[i - 1])
+        for j in range(i):
+            y[j] = np.tanh(y[j] + y[i])
+    return np.sum(y * y)
+
+
+def by_a_later_loop(x, k):
+    y = x.copy()
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(y[i - 1] * x[i])
+    for i in range(x.shape[0]):
+        y[i] = y[i] * y[i]
+    return np.sum(y * x)
+
+
+def under_a_test(x, k):
+    y = x.copy()
+    for i in range(2, x.shape[0]):
+        y[i] = np.tanh(y[i - 1] * x[i])
+        if k[i] > 2:
+            y[i - 1] = np.sin(y[i])
+    return np.sum(y * y)
+
+
+def traded(x, k):
+    y, z = x.copy(), 0.5 * x
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(z[i - 1] * x[i])
+        y, z = z, y
+    return np.sum(y * y) + np.sum(z)
+
+
+def by_another_name(x, k):
+    y = x.copy()
+    z = y
+    for i in range(1, x.shape[0]):
+        y[i] = np.tanh(y[i - 1] * x[i])
+        z[i - 1] = np.sin(y[i])
+    return np.sum(y * y)
+
+
+def counted_down_and_up(x, k):
+    y, i, n = x.copy(), 3, 0
+    while n < 6:
+        y[i] = np.tanh(y[i - 1] * y[i])
+        i += 1 if k[n] > 2 else -1
+        n += 1
+    return np.sum(y * y)
+
+
+def of_another_precision(x, k):
+    y = np.zeros(x.shape[0], dtype=np.float32)
+    s = 0.0
+    for i in range(1, x.shape[0]):
+        h = np.tanh(x[i])
+        y[i] = h
+        s += h * h
+    return s
+
+
+OVERWRITTEN = (
+    *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
+    *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
+    counted_down_and_up,
+)
+
+
+@pytest.mark.parametrize("f", KEPT)
+def test_an_element_that_stays_is_saved_nowhere_else(f):
+    source = calque.source(calque.grad(f), X, K)
+    places = "c_saved" if f is gathered else "saved"  # of what it adds to, the data says how much
+    assert source.count("saved") == source.count(places if f is gathered else "none")
+
+
+@pytest.mark.parametrize("f", (*KEPT, *OVERWRITTEN))
+@pytest.mark.parametrize("way", ["grad", "jit", "vmap", "hessian"])
+def test_the_derivatives_are_right(f, way):
+    want = random_filters.gradient(f, X, K)
+    gradient = calque.grad(f)
+    if way == "hessian":
+        step = 1e-6 * np.eye(X.size)
+        rows = [(gradient(X + d, K) - gradient(X - d, K)) / 2e-6 for d in step]
+        np.testing.assert_allclose(calque.hessian(f)(X, K), rows, rtol=1e-6, atol=1e-8)
+        return
+    if way == "vmap":
+        found = calque.vmap(gradient, in_axes=(0, None))(np.stack([0.5 * X, X]), K)[1]
+    else:
+        found = (calque.jit(gradient) if way == "jit" else gradient)(X, K)
+    np.testing.assert_allclose(found, want, rtol=1e-11, atol=1e-13)
+
+
+def test_a_rounded_element_is_another_value():
+    found = calque.grad(of_another_precision)(X, K)
+    slopes = 2.0 * np.tanh(X) * (1.0 - np.tanh(X) ** 2)
+    np.testing.assert_allclose(found[1:], slopes[1:], rtol=1e-14)
+
+
+def test_a_square_of_an_element_is_one_line():
+    text = calque.source(calque.grad(filtered), X, K)
+    assert text.count("x_bar[i] += ") == 1
+    assert "x_bar[i] += 2.0 * x[i]" in text
+
+
+def test_explain_says_that_it_is_read_again():
+    text = calque.explain(calque.grad(filtered), X, K)
+    assert "a value is read again: its array holds it to the end" in text
+    assert "overwritten" not in text
+
+
+def loaded(folder, text):
+    path = folder / "random_filters_program.py"
+    path.write_text("import numpy as np\n\n\n" + text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.f
+
+
+@pytest.mark.parametrize("way", ["grad", "jit"])
+@pytest.mark.parametrize("seed", sampled(range(300), 4))
+def test_random_filters(seed, way, tmp_path):
+    f = loaded(tmp_path, random_filters.text(seed))
+    x, k = random_filters.arguments(seed)
+    gradient = calque.grad(f)
+    found = (calque.jit(gradient) if way == "jit" else gradient)(x, k)
+    want = random_filters.gradient(f, x, k)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-11)
+
+
+def test_the_random_filters_use_all_there_is():
+    texts = [random_filters.text(seed) for seed in range(300)]
+    for word in ("while", "break", "z = v", "[k[i", "-i]", "c += 1", "v, y = y, v", "[i - 2:i]"):
+        assert sum(word in text for text in texts) > 5, word

@@ -1,0 +1,278 @@
+"""Reads and stores of arrays in the order in which they run: can two of them be of one element?
+
+An access meets an earlier one if it can run later and their indices can agree: systems of affine
+inequalities over the loops' counters, and over what each iteration of a loop adds to. What is not
+affine, or may be negative and so count from the end, is taken to agree with everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.affine import affine_of
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    For,
+    Function,
+    If,
+    Slot,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvable
+from calque.transpiler.ir.path_conditions import SIDES, comparisons_where
+from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.primitives.indexing import getitem, update, update_add
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a statement stands: its number in the text, and the loops and tests around it."""
+
+    statement: Statement | None
+    number: int
+    loops: tuple[For | While, ...]
+    tests: tuple[tuple[Atom, bool], ...] = ()
+
+
+@dataclass(eq=False)
+class Reads:
+    """A program's statements in order, and where each array goes and is read."""
+
+    places: list[Place] = field(default_factory=list)
+    home: dict[int, Block] = field(default_factory=dict)
+    definitions: dict[Var, Statement] = field(default_factory=dict)
+    flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
+    readers: dict[Var, list[Place]] = field(default_factory=dict)
+    inside: set[Hashable] = field(default_factory=set)  # what differs from round to round
+    loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
+    steady: set[Hashable] = field(default_factory=set)  # the symbols of sizes that do not
+
+    def note_sizes(self, function: Function) -> None:
+        """Note the symbols of the sizes of a function's arguments."""
+        for v in function.params:
+            self.steady |= {name for d in v.type.dims for name in dim_symbols(d)}
+
+    def add(
+        self,
+        block: Block,
+        loops: tuple[For | While, ...] = (),
+        tests: tuple[tuple[Atom, bool], ...] = (),
+    ) -> None:
+        """Note a block's statements, and those within."""
+        for s in block.statements:
+            place = Place(s, len(self.places), loops, tests)
+            self.places.append(place)
+            self.home[id(s)] = block
+            self.definitions.update(dict.fromkeys(s.outs, s))
+            around = (*loops, s) if isinstance(s, (For, While)) else loops
+            for made, where in ((s.outs, loops), (core.bound_vars(s), around)):
+                self.loops.update(dict.fromkeys(made, where))
+                if where:
+                    self.inside.update(made)
+            self._sizes(core.bound_vars(s), around)
+            for inner in core.blocks_of(s):
+                taken = ((s.test, inner is s.then),) if isinstance(s, If) else ()
+                self.add(inner, around, tests + taken)
+            self._sizes(s.outs, loops)
+            self._flow(s)
+            for atom in self._read(s):
+                if isinstance(atom, Var) and atom.type.ndim:
+                    self.readers.setdefault(atom, []).append(place)
+
+    def _sizes(self, made: Iterable[Var], loops: tuple[For | While, ...]) -> None:
+        """Note the symbols of sizes: one first seen in a loop has a value for each round."""
+        new = {name for v in made for d in v.type.dims for name in dim_symbols(d)}
+        if loops:
+            self.inside |= new - self.steady
+        else:
+            self.steady |= new - self.inside
+
+    def _flow(self, s: Statement) -> None:
+        pairs: list[tuple[Atom, Var]] = []
+        match s:
+            case Apply(primitive=primitive) if primitive is update or primitive is update_add:
+                pairs = [(s.args[0], s.outs[0])]
+            case If():
+                for arm in (s.then, s.orelse):
+                    pairs += zip(arm.results, s.outs)
+            case For() | While():
+                for targets in (s.phis, s.outs):
+                    pairs += [*zip(s.inits, targets), *zip(s.body.results, targets)]
+        for source, target in pairs:
+            if isinstance(source, Var):
+                self.flows.setdefault(source, []).append(target)
+
+    def _read(self, s: Statement) -> Iterable[Atom]:
+        match s:
+            case Apply(primitive=primitive) if primitive.kind == "size":
+                return ()
+            case Apply(primitive=primitive) if primitive is update:
+                return s.args[1:]
+            case For() | While():
+                return ()  # what they start from flows into them
+        return core.operands(s)
+
+    def derived(self, start: Var, without: Collection[Var] = ()) -> list[Var]:
+        """The versions in which a store's element may still stand."""
+        found, pending = {start: None}, [start]
+        while pending:
+            for later in self.flows.get(pending.pop(), ()):
+                if later not in found and later not in without:
+                    found[later] = None
+                    pending.append(later)
+        return list(found)
+
+
+def meets(reads: Reads, store: Place, read: Place) -> bool:
+    """Whether a read can run after a store and be of the same element."""
+    common = 0
+    for one, two in zip(store.loops, read.loops):
+        if one is not two:
+            break
+        common += 1
+    elements = elements_of(store.statement), elements_of(read.statement)
+    for shared in range(common + 1):
+        if shared == common and read.number <= store.number:
+            continue  # within one round of all common loops, the read comes first
+        second = _renamed(reads, store.loops[:shared])
+        system = bounds_of(reads, store, {}) + bounds_of(reads, read, second)
+        if shared < common:
+            system += _later_round(reads, store, shared, second)
+        system += _same_element(reads, *elements, system, second)
+        if solvable(system):
+            return True
+    return False
+
+
+def _renamed(reads: Reads, shared: tuple[For | While, ...]) -> dict[Hashable, Hashable]:
+    """Other names for what a later access sees with other values, in the same ``shared`` loops."""
+    second: dict[Hashable, Hashable] = {}
+    for name in reads.inside:
+        around = reads.loops.get(name) if isinstance(name, Var) else None
+        if around is None or around != shared[: len(around)]:
+            second[name] = (name, "later")
+    return second
+
+
+def elements_of(s: Statement | None) -> Sequence[Atom | None] | None:
+    """The indices of a statement that reads or stores; None for a slice along an axis."""
+    if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
+        return None
+    dynamic = s.args[1:] if s.primitive is getitem else s.args[2:]
+    found: list[Atom | None] = []
+    for t in s.params["index"]:
+        atom = dynamic[t.position] if isinstance(t, Slot) else t
+        scalar = type(atom) is int or (isinstance(atom, Var) and not atom.type.ndim)
+        number = scalar and not (isinstance(atom, Var) and atom.type.dtype.kind not in "iu")
+        if not number and not isinstance(t, slice):
+            return None
+        found.append(atom if number else None)
+    whole = s.args[0].type.ndim if isinstance(s.args[0], Var) else 0
+    return [*found, *[None] * (whole - len(found))]
+
+
+def expression_of(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -> Affine:
+    found = affine_of(atom, reads.definitions)
+    return {renamed.get(name, name): c for name, c in found.items()}
+
+
+def bounds_of(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> list[Affine]:
+    """What the loops around a statement say of their counters, and the tests."""
+    system = []
+    for loop in place.loops:
+        for phi, init, _, up in _counters(reads, loop):
+            start = expression_of(reads, init, renamed)
+            system.append(combined(combined({}, {renamed.get(phi, phi): 1}, up), start, -up))
+        if not isinstance(loop, For) or type(loop.step) is not int:
+            continue
+        index = {renamed.get(loop.index, loop.index): 1}
+        start, stop = (expression_of(reads, a, renamed) for a in (loop.start, loop.stop))
+        up = 1 if loop.step > 0 else -1
+        system.append(combined(combined({}, index, up), start, -up))
+        last = combined(combined({}, stop, up), index, -up)
+        system.append(combined(last, {CONSTANT: 1}, -1))
+    for test, holds in place.tests:
+        for comparison, left, right in comparisons_where(test, holds, reads.definitions):
+            gap = combined(
+                expression_of(reads, right, renamed), expression_of(reads, left, renamed), -1
+            )
+            for sign, more in SIDES[comparison]:
+                side = combined({}, gap, sign)
+                below = combined({CONSTANT: -1}, side, -1)
+                if comparison != "not_equal" or not solvable([*system, below]):
+                    system.append(combined(side, {CONSTANT: more}))
+    return system
+
+
+def _later_round(
+    reads: Reads, place: Place, shared: int, renamed: dict[Hashable, Hashable]
+) -> list[Affine]:
+    """What the numbers of a loop are in a later iteration than that of a place in it."""
+    loop = place.loops[shared]
+    system = []
+    if isinstance(loop, For) and type(loop.step) is int:
+        up = 1 if loop.step > 0 else -1
+        ahead = combined({renamed[loop.index]: up}, {loop.index: up}, -1)
+        system.append(combined(ahead, {CONSTANT: 1}, -1))
+    for phi, _, after, up in _counters(reads, loop):
+        for test, holds in place.tests:
+            made = reads.definitions.get(after) if isinstance(after, Var) else None
+            if isinstance(made, If) and made.test is test:
+                after = (made.then if holds else made.orelse).results[made.outs.index(after)]
+        least = min(up * step for step in _steps(reads, phi, after) or (0,))
+        ahead = combined({renamed[phi]: up}, {phi: up}, -1)
+        system.append(combined(ahead, {CONSTANT: least}, -1))
+    return system
+
+
+def _counters(reads: Reads, loop: For | While) -> Iterator[tuple[Var, Atom, Atom, int]]:
+    """The numbers that a loop only raises or only lowers: first, next value and direction."""
+    for phi, init, after in zip(loop.phis, loop.inits, loop.body.results, strict=False):
+        if phi not in reads.loops or phi.type.ndim or phi.type.dtype != np.int64:
+            continue
+        steps = _steps(reads, phi, after)
+        for up in (1, -1):
+            if steps and all(up * step >= 0 for step in steps):
+                yield phi, init, after, up
+                break
+
+
+def _steps(reads: Reads, phi: Var, after: Atom) -> list[int] | None:
+    """What an iteration may add to a number, if that is known: one number for each path."""
+    made = reads.definitions.get(after) if isinstance(after, Var) else None
+    if isinstance(made, If):
+        k = made.outs.index(after)
+        arms = [_steps(reads, phi, arm.results[k]) for arm in (made.then, made.orelse)]
+        return None if None in arms else [step for arm in arms for step in arm or ()]
+    gap = combined(affine_of(after, reads.definitions), {phi: 1}, -1)
+    return [gap.get(CONSTANT, 0)] if set(gap) <= {CONSTANT} else None
+
+
+def _same_element(
+    reads: Reads,
+    stored: Sequence[Atom | None] | None,
+    read: Sequence[Atom | None] | None,
+    system: list[Affine],
+    renamed: dict[Hashable, Hashable],
+) -> list[Affine]:
+    """That the indices agree. One that may be negative counts from the end: nothing is known."""
+    if stored is None or read is None:
+        return []
+    found = []
+    for one, two in zip(stored, read, strict=True):
+        if one is None or two is None:
+            continue
+        left, right = expression_of(reads, one, {}), expression_of(reads, two, renamed)
+        negative = [combined({CONSTANT: -1}, e, -1) for e in (left, right)]
+        if any(solvable([*system, n]) for n in negative):
+            continue
+        found += [combined(left, right, -1), combined(right, left, -1)]
+    return found

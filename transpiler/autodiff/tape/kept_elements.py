@@ -1,0 +1,208 @@
+"""Values that an array of the forward sweep still holds when the sweep back reads them.
+
+Before, where the sweep back needs each ``y[i - 1]`` and each ``np.tanh(..)``::
+
+    for i in range(1, n):
+        y[i] = np.tanh(a * y[i - 1])
+
+Both were saved in arrays of their own. After, the sweep back reads them from ``y`` as the forward
+sweep left it: no store that runs after ``y[i]`` was stored, or ``y[i - 1]`` was read, can be of the
+same element (see ``access_order``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from calque.transpiler.autodiff.tape.access_order import (
+    Place,
+    Reads,
+    bounds_of,
+    elements_of,
+    expression_of,
+    meets,
+)
+from calque.transpiler.autodiff.tape.versions import versions_after
+from calque.transpiler.errors import CalqueError
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, wrap
+from calque.transpiler.ir.core import Apply, Function, Statement, Var
+from calque.transpiler.ir.inequalities import CONSTANT, combined, solvable
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.growing import room, widened
+from calque.transpiler.primitives.indexing import getitem, update
+
+_KEEPING = (room, widened)  # stores that make place, and leave all elements as they are
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An element, or a part, that an array holds to the end of the forward sweep.
+
+    ``own`` is the version that it was read from or stored into, ``final`` the array's last one.
+    """
+
+    own: Var
+    final: Var
+    read: Apply  # of ``final``
+
+    def of(self, array: Var) -> Apply:
+        """The read of one of the versions that hold it."""
+        return Apply(
+            self.read.outs,
+            getitem,
+            (array, *self.read.args[1:]),
+            self.read.params,
+            self.read.origin,
+            self.read.proven,
+        )
+
+
+@dataclass(eq=False)
+class KeptElements:
+    """What arrays of a forward program hold to its end, found when it is asked for."""
+
+    function: Function
+    builder: Builder
+    reads: Reads = field(default_factory=Reads)
+    places: dict[int, Place] = field(default_factory=dict)
+    tops: dict[int, Statement] = field(default_factory=dict)  # what holds a statement, at the top
+    stores: dict[Var, list[Apply]] = field(default_factory=dict)  # of a value, into an array
+    starting: dict[Var, list[Statement]] = field(default_factory=dict)  # what an array goes into
+    found: dict[Var, Kept | None] = field(default_factory=dict)
+
+    def find(self, value: Var) -> Kept | None:
+        """The array that holds a value when the forward sweep has ended, and where, if one does."""
+        if value not in self.found:
+            self._note()
+            self.found[value] = next(self._candidates(value), None)
+        return self.found[value]
+
+    def _note(self) -> None:
+        """Walk through the program, at the first question."""
+        if self.places:
+            return
+        self.reads.note_sizes(self.function)
+        self.reads.add(self.function.body)
+        self.places = {id(p.statement): p for p in self.reads.places}
+        for top in self.function.body.statements:
+            for s in core.walk(core.Block([top])):
+                self.tops[id(s)] = top
+                if isinstance(s, Apply) and s.primitive.kind == "store":
+                    self._start(s.args[0], s)
+                    if s.primitive is update and isinstance(s.args[1], Var):
+                        self.stores.setdefault(s.args[1], []).append(s)
+                elif isinstance(s, (core.For, core.While)):
+                    for init in s.inits:
+                        self._start(init, s)
+
+    def _start(self, array: core.Atom, s: Statement) -> None:
+        if isinstance(array, Var) and array.type.ndim:
+            self.starting.setdefault(array, []).append(s)
+
+    def _candidates(self, value: Var) -> Iterator[Kept]:
+        for store in self.stores.get(value, ()):
+            yield from self._kept(value, store, store.outs[0], store.args[2:])
+        made = self.reads.definitions.get(value)
+        if isinstance(made, Apply) and made.primitive is getitem and isinstance(made.args[0], Var):
+            yield from self._kept(value, made, made.args[0], made.args[1:])
+
+    def _kept(self, value: Var, s: Apply, own: Var, dynamic: Any) -> Iterator[Kept]:
+        """What holds the element of a read, or of a store, if it is that to the end."""
+        if elements_of(s) is None or value.type.dtype != own.type.dtype:
+            return
+        final = self._last_version(own, self.places[id(s)])
+        if final is None or not self._same_place(s, own, final):
+            return
+        read = self._read(value, final, s, dynamic)
+        if read is not None:
+            yield Kept(own, final, read)
+
+    def _read(self, value: Var, final: Var, s: Apply, dynamic: Any) -> Apply | None:
+        """The element of the last version, if that is all of the value."""
+        index = s.params["index"]
+        with self.builder.block() as block:
+            try:
+                found = apply(getitem, Array(final), *map(wrap, dynamic), index=index)
+            except CalqueError:
+                return None
+        if len(block.statements) != 1 or not self._same_sizes(found.type, value.type):
+            return None
+        stored = s.primitive is update  # into an element that is there, then
+        return Apply((value,), getitem, (final, *dynamic), s.params, s.origin, proven=stored)
+
+    def _same_sizes(self, one: ArrayType, other: ArrayType) -> bool:
+        return one.ndim == other.ndim and all(map(self.builder.dims.same, one.dims, other.dims))
+
+    def _same_place(self, s: Apply, own: Var, final: Var) -> bool:
+        """True if an index means the same element in both: from the end, only of the same size."""
+        if self._same_sizes(own.type, final.type):
+            return True
+        elements = elements_of(s) or ()
+        bounds = bounds_of(self.reads, self.places[id(s)], {})
+        for element in elements:
+            if element is None:
+                return False
+            below = combined({CONSTANT: -1}, expression_of(self.reads, element, {}), -1)
+            if solvable([*bounds, below]):
+                return False
+        return True
+
+    def _last_version(self, version: Var, place: Place) -> Var | None:
+        """The last version of an array, if no store between is of the element of a place."""
+        if place.statement is None or self.tops[id(place.statement)] is place.statement:
+            return None  # it is at hand
+        top = self.tops[id(place.statement)]
+        following = versions_after(top, version, within=True)
+        while following is not None:
+            final, versions = following
+            if any(self._changes(s, place) for v in versions for s in self.starting.get(v, ())):
+                return None
+            tops = {id(t): t for t in map(self._top_of, self.starting.get(final, ()))}
+            if not tops:
+                return final
+            if len(tops) > 1:
+                return None  # it has two successors: one of them is a copy
+            (top,) = tops.values()
+            following = versions_after(top, final, within=False)
+        return None
+
+    def _top_of(self, s: Statement) -> Statement:
+        return self.tops[id(s)]
+
+    def _changes(self, s: Statement, place: Place) -> bool:
+        """True if a statement may store into the element of a place, and run after it."""
+        if not isinstance(s, Apply) or s.primitive in _KEEPING:
+            return False
+        return meets(self.reads, place, self.places[id(s)])
+
+
+
+@dataclass(eq=False)
+class Sources:
+    """What the values of a loop's or an arm's inside can be had of: kept elements, or operands.
+
+    Where the sweep back puts versions of an array back, elements are read from these: the last
+    version is no more then.
+    """
+
+    definitions: dict[Var, Statement]
+    kept: KeptElements
+    restored: Collection[Var] = ()
+
+    def holds(self, value: Var) -> bool:
+        """True if an array still holds a value."""
+        return self.kept.find(value) is not None
+
+    def get(self, value: Var) -> Statement | None:
+        """What makes a value once more, if that is known."""
+        found = self.kept.find(value)
+        if found is None:
+            return self.definitions.get(value)
+        return found.of(found.own) if found.own in self.restored else found.read
+
+    def __getitem__(self, value: Var) -> Statement:
+        return self.get(value) or self.definitions[value]
