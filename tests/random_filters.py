@@ -38,7 +38,12 @@ class Writer:
         self.arrays = ["v", "y"] if self.random.random() < 0.7 else ["v"]
         self.wild = self.random.random() < 0.5
         for _ in range(self.random.choice([1, 1, 1, 2])):
-            self._loop("    ")
+            under = self.random.random() < 0.15
+            if under:
+                self.lines.append(f"    if k[0] > {self.choice('24')}:")
+            self._loop("        " if under else "    ")
+        if self.random.random() < 0.2:
+            self.lines += ["    if k[1] > 2:", f"        v[{self.choice('234')}] = np.sin(v[1])"]
         self.lines.append("    return s + h + np.sum(v * v) + np.sum(np.sin(y)) + np.sum(u * u)")
         self.text = "\n".join(self.lines) + "\n"
 
@@ -84,7 +89,8 @@ class Writer:
         forms = ("np.tanh({a} + 0.5 * {b})", "0.3 * np.sin({a})", "{a} * {b}", "0.5 * {a} + x[i]")
         forms += ("0.4 * {a} * {a}", "np.exp(0.1 * {a}) * np.cos({b})")
         forms += ("0.3 * np.dot({v}[i - 2:i], {v}[i - 2:i])", "np.sum({v}[:i] * x[:i])")
-        forms += ("0.1 * np.sum(np.sin({v}[i:]))",)
+        forms += ("0.1 * np.sum(np.sin({v}[i:]))", "np.sum({v}[max(i - 2, 0):i])")
+        forms += ("0.2 * np.sum({v}[1:min(i + 1, 4)] * x[1:min(i + 1, 4)])",)
         return self.choice(forms).format(a=a, b=b, v=self.choice(self.arrays))
 
     def _simple(self) -> list[str]:
@@ -98,7 +104,7 @@ class Writer:
             [f"h = np.tanh(0.5 * h + {value})", f"{array}[{index}] = h"],
             [f"u[i] = np.sin(u[i - 1]) * {self._read()}"],
             [f"u[i, {index}] = {value}"],
-            [f"{array}[c] = {value}", "c += 1"],
+            [f"{array}[c] = {value}", self.choice(["c += 1", "c += 1 if k[i] > 2 else 0"])],
         ]
         if self.wild:
             kinds += [["v, y = y, v"], [f"{array}[i - 2:i] *= 0.5"], [f"{array}[1:3] = {value}"]]

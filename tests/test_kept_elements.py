@@ -114,6 +114,30 @@ def in_an_arm(x, k):
     return np.sum(y * y)
 
 
+def of_slices(x, k):
+    y = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = x[i] + 0.1 * np.dot(y[:i], y[:i]) + np.sum(np.sin(y[max(i - 2, 0) : i]))
+    return np.sum(y * y)
+
+
+def solved(x, k):
+    a, y = np.outer(x, x) + 2.0 * np.eye(7), np.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = (x[i] - np.dot(a[i, :i], y[:i])) / a[i, i]
+    return np.sum(y * y)
+
+
+def decomposed(x, k):
+    a = np.outer(x, x) + 2.0 * np.eye(7)
+    low = np.zeros_like(a)
+    for j in range(7):
+        low[j, j] = np.sqrt(a[j, j] - np.dot(low[j, :j], low[j, :j]))
+        for i in range(j + 1, 7):
+            low[i, j] = (a[i, j] - np.dot(low[i, :j], low[j, :j])) / low[j, j]
+    return np.sum(np.log(np.diag(low)) * x)
+
+
 def of_two_loops(x, k):
     n = x.shape[0]
     y = np.zeros_like(x)
@@ -127,6 +151,7 @@ def of_two_loops(x, k):
 KEPT = (
     *(filtered, autoregressive, of_second_order, backward, every_other, counted_by_while),
     *(rows, nested, scanned, appended, gathered, in_an_arm, of_two_loops),
+    *(of_slices, solved, decomposed),
 )
 
 
@@ -230,11 +255,50 @@ def counted_down_and_up(x, k):
     return np.sum(y * y)
 
 
+def until_it_is_counted(x, k):
+    y, c = x.copy(), 0
+    for i in range(x.shape[0]):
+        y[c] = np.tanh(y[c] + x[i])
+        if k[i] > 2:
+            c += 1
+    return np.sum(y * y)
+
+
+def by_a_later_arm(x, k):
+    y = x.copy()
+    for i in range(1, 4):
+        y[i] = 0.5 * np.sin(y[i - 1]) + x[i]
+    if k[0] > 2:
+        y[6] = 0.5
+        y[2] = np.sin(y[1])
+    else:
+        y[3] = 0.5
+    return np.sum(y * y)
+
+
+def of_arrays_that_trade_places_in_an_arm(x, k):
+    v, y, s = x.copy(), 0.5 * x, 0.0
+    if k[0] > 2:
+        for i in range(2, 5):
+            v[i] = 0.2 * np.sum(v[1 : min(i + 1, 4)] * x[1 : min(i + 1, 4)])
+            s += v[i] * v[i]
+            v, y = y, v
+    return s + np.sum(v * v) + np.sum(np.sin(y))
+
+
+def in_a_later_slice(x, k):
+    y = x.copy()
+    for i in range(2, x.shape[0]):
+        y[i] = np.tanh(np.dot(y[i - 2 : i], y[:2]))
+        y[1 : i - 1] *= 0.9
+    return np.sum(y * y)
+
+
 def of_another_precision(x, k):
     y = np.zeros(x.shape[0], dtype=np.float32)
     s = 0.0
     for i in range(1, x.shape[0]):
-        h = np.tanh(x[i])
+        h = np.dot(x[:i], x[:i])
         y[i] = h
         s += h * h
     return s
@@ -243,7 +307,8 @@ def of_another_precision(x, k):
 OVERWRITTEN = (
     *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
     *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
-    counted_down_and_up,
+    *(counted_down_and_up, until_it_is_counted, by_a_later_arm, in_a_later_slice),
+    of_arrays_that_trade_places_in_an_arm,
 )
 
 
@@ -273,8 +338,9 @@ def test_the_derivatives_are_right(f, way):
 
 def test_a_rounded_element_is_another_value():
     found = calque.grad(of_another_precision)(X, K)
-    slopes = 2.0 * np.tanh(X) * (1.0 - np.tanh(X) ** 2)
-    np.testing.assert_allclose(found[1:], slopes[1:], rtol=1e-14)
+    squares = np.cumsum(X * X)[:-1]
+    slopes = 4.0 * X[:-1] * np.cumsum(squares[::-1])[::-1]
+    np.testing.assert_allclose(found[:-1], slopes, rtol=1e-13)
 
 
 def test_a_square_of_an_element_is_one_line():

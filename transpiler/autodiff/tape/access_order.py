@@ -138,7 +138,7 @@ def meets(reads: Reads, store: Place, read: Place) -> bool:
         if one is not two:
             break
         common += 1
-    elements = elements_of(store.statement), elements_of(read.statement)
+    parts = _parts_of(store.statement), _parts_of(read.statement)
     for shared in range(common + 1):
         if shared == common and read.number <= store.number:
             continue  # within one round of all common loops, the read comes first
@@ -146,7 +146,7 @@ def meets(reads: Reads, store: Place, read: Place) -> bool:
         system = bounds_of(reads, store, {}) + bounds_of(reads, read, second)
         if shared < common:
             system += _later_round(reads, store, shared, second)
-        system += _same_element(reads, *elements, system, second)
+        system += _same_element(reads, *parts, system, second)
         if solvable(system):
             return True
     return False
@@ -164,19 +164,49 @@ def _renamed(reads: Reads, shared: tuple[For | While, ...]) -> dict[Hashable, Ha
 
 def elements_of(s: Statement | None) -> Sequence[Atom | None] | None:
     """The indices of a statement that reads or stores; None for a slice along an axis."""
+    parts = _parts_of(s)
+    if parts is None:
+        return None
+    return [part.start if part is not None and part.single else None for part in parts]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A number as index, if ``single``, or a slice of step 1."""
+
+    start: Atom
+    stop: Atom | None
+    single: bool
+
+
+def _parts_of(s: Statement | None) -> Sequence[_Part | None] | None:
+    """What a statement reads or stores along each axis; None for an axis of which nothing is known.
+
+    None altogether if its index is more than numbers and slices.
+    """
     if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
         return None
     dynamic = s.args[1:] if s.primitive is getitem else s.args[2:]
-    found: list[Atom | None] = []
+    found: list[_Part | None] = []
     for t in s.params["index"]:
-        atom = dynamic[t.position] if isinstance(t, Slot) else t
-        scalar = type(atom) is int or (isinstance(atom, Var) and not atom.type.ndim)
-        number = scalar and not (isinstance(atom, Var) and atom.type.dtype.kind not in "iu")
-        if not number and not isinstance(t, slice):
-            return None
-        found.append(atom if number else None)
+        ends = [t.start, t.stop, t.step] if isinstance(t, slice) else [t]
+        atoms = [dynamic[e.position] if isinstance(e, Slot) else e for e in ends]
+        if not isinstance(t, slice):
+            if not _is_number(atoms[0]):
+                return None
+            found.append(_Part(atoms[0], None, True))
+            continue
+        start, stop, step = atoms[0] or 0, atoms[1], atoms[2]
+        known = _is_number(start) and (stop is None or _is_number(stop)) and step in (None, 1)
+        found.append(_Part(start, stop, False) if known else None)
     whole = s.args[0].type.ndim if isinstance(s.args[0], Var) else 0
     return [*found, *[None] * (whole - len(found))]
+
+
+def _is_number(atom: Atom) -> bool:
+    if isinstance(atom, Var):
+        return not atom.type.ndim and atom.type.dtype.kind in "iu"
+    return type(atom) is int
 
 
 def expression_of(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -> Affine:
@@ -258,21 +288,49 @@ def _steps(reads: Reads, phi: Var, after: Atom) -> list[int] | None:
 
 def _same_element(
     reads: Reads,
-    stored: Sequence[Atom | None] | None,
-    read: Sequence[Atom | None] | None,
+    stored: Sequence[_Part | None] | None,
+    read: Sequence[_Part | None] | None,
     system: list[Affine],
     renamed: dict[Hashable, Hashable],
 ) -> list[Affine]:
     """That the indices agree. One that may be negative counts from the end: nothing is known."""
     if stored is None or read is None:
         return []
-    found = []
-    for one, two in zip(stored, read, strict=True):
+    found: list[Affine] = []
+    for axis, (one, two) in enumerate(zip(stored, read, strict=True)):
         if one is None or two is None:
             continue
-        left, right = expression_of(reads, one, {}), expression_of(reads, two, renamed)
-        negative = [combined({CONSTANT: -1}, e, -1) for e in (left, right)]
+        ends = [*_ends(reads, one, {}), *_ends(reads, two, renamed)]
+        chosen = _chosen(reads, one, {}) + _chosen(reads, two, renamed)
+        system, found = [*system, *chosen], [*found, *chosen]
+        negative = [combined({CONSTANT: -1}, e, -1) for e in ends if e is not None]
         if any(solvable([*system, n]) for n in negative):
             continue
-        found += [combined(left, right, -1), combined(right, left, -1)]
+        element: Affine = {("element", axis): 1}
+        for start, stop in (ends[:2], ends[2:]):  # the element is between both, in both
+            found.append(combined(element, start or {}, -1))
+            if stop is not None:
+                found.append(combined(combined(stop, element, -1), {CONSTANT: 1}, -1))
+    return found
+
+
+def _ends(
+    reads: Reads, part: _Part, renamed: dict[Hashable, Hashable]
+) -> tuple[Affine, Affine | None]:
+    """The first element of a part and, if it is known, the one behind the last."""
+    start = expression_of(reads, part.start, renamed)
+    if part.single:
+        return start, combined(start, {CONSTANT: 1})
+    return start, None if part.stop is None else expression_of(reads, part.stop, renamed)
+
+
+def _chosen(reads: Reads, part: _Part, renamed: dict[Hashable, Hashable]) -> list[Affine]:
+    """That the larger of two numbers, where a part starts or stops, is not below either."""
+    found = []
+    for end in (part.start, part.stop):
+        made = reads.definitions.get(end) if isinstance(end, Var) else None
+        if isinstance(made, Apply) and made.primitive.arithmetic in ("max", "min"):
+            up = 1 if made.primitive.arithmetic == "max" else -1
+            own = combined({}, expression_of(reads, made.out, renamed), up)
+            found += [combined(own, expression_of(reads, a, renamed), -up) for a in made.args]
     return found
