@@ -54,6 +54,8 @@ class Reads:
     inside: set[Hashable] = field(default_factory=set)  # what differs from round to round
     loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
     steady: set[Hashable] = field(default_factory=set)  # the symbols of sizes that do not
+    alike: dict[int, Hashable] = field(default_factory=dict)  # see _alike
+    met: dict[Hashable, bool] = field(default_factory=dict)  # the answers of meets
 
     def note_sizes(self, function: Function) -> None:
         """Note the symbols of the sizes of a function's arguments."""
@@ -133,6 +135,26 @@ class Reads:
 
 def meets(reads: Reads, store: Place, read: Place) -> bool:
     """Whether a read can run after a store and be of the same element."""
+    key = (_alike(reads, store), _alike(reads, read), read.number > store.number)
+    if key not in reads.met:
+        reads.met[key] = _meets(reads, store, read)
+    return reads.met[key]
+
+
+def _alike(reads: Reads, place: Place) -> Hashable:
+    """What is the same for places that meet the same ones: the same elements at the same times."""
+    if place.number not in reads.alike:
+        parts = _parts_of(place.statement)
+        ends = [None if part is None else _ends(reads, part, {}) for part in parts or ()]
+        elements = tuple(
+            None if e is None else tuple(None if a is None else frozenset(a.items()) for a in e)
+            for e in ends
+        )
+        reads.alike[place.number] = (place.loops, place.tests, parts is None, elements)
+    return reads.alike[place.number]
+
+
+def _meets(reads: Reads, store: Place, read: Place) -> bool:
     common = 0
     for one, two in zip(store.loops, read.loops):
         if one is not two:
@@ -171,7 +193,7 @@ def elements_of(s: Statement | None) -> Sequence[Atom | None] | None:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _Along:
     """A number as index, if ``single``, or a slice of step 1."""
 
     start: Atom
@@ -179,7 +201,7 @@ class _Part:
     single: bool
 
 
-def _parts_of(s: Statement | None) -> Sequence[_Part | None] | None:
+def _parts_of(s: Statement | None) -> Sequence[_Along | None] | None:
     """What a statement reads or stores along each axis; None for an axis of which nothing is known.
 
     None altogether if its index is more than numbers and slices.
@@ -187,18 +209,18 @@ def _parts_of(s: Statement | None) -> Sequence[_Part | None] | None:
     if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
         return None
     dynamic = s.args[1:] if s.primitive is getitem else s.args[2:]
-    found: list[_Part | None] = []
+    found: list[_Along | None] = []
     for t in s.params["index"]:
         ends = [t.start, t.stop, t.step] if isinstance(t, slice) else [t]
         atoms = [dynamic[e.position] if isinstance(e, Slot) else e for e in ends]
         if not isinstance(t, slice):
             if not _is_number(atoms[0]):
                 return None
-            found.append(_Part(atoms[0], None, True))
+            found.append(_Along(atoms[0], None, True))
             continue
         start, stop, step = atoms[0] or 0, atoms[1], atoms[2]
         known = _is_number(start) and (stop is None or _is_number(stop)) and step in (None, 1)
-        found.append(_Part(start, stop, False) if known else None)
+        found.append(_Along(start, stop, False) if known else None)
     whole = s.args[0].type.ndim if isinstance(s.args[0], Var) else 0
     return [*found, *[None] * (whole - len(found))]
 
@@ -288,8 +310,8 @@ def _steps(reads: Reads, phi: Var, after: Atom) -> list[int] | None:
 
 def _same_element(
     reads: Reads,
-    stored: Sequence[_Part | None] | None,
-    read: Sequence[_Part | None] | None,
+    stored: Sequence[_Along | None] | None,
+    read: Sequence[_Along | None] | None,
     system: list[Affine],
     renamed: dict[Hashable, Hashable],
 ) -> list[Affine]:
@@ -315,7 +337,7 @@ def _same_element(
 
 
 def _ends(
-    reads: Reads, part: _Part, renamed: dict[Hashable, Hashable]
+    reads: Reads, part: _Along, renamed: dict[Hashable, Hashable]
 ) -> tuple[Affine, Affine | None]:
     """The first element of a part and, if it is known, the one behind the last."""
     start = expression_of(reads, part.start, renamed)
@@ -324,7 +346,7 @@ def _ends(
     return start, None if part.stop is None else expression_of(reads, part.stop, renamed)
 
 
-def _chosen(reads: Reads, part: _Part, renamed: dict[Hashable, Hashable]) -> list[Affine]:
+def _chosen(reads: Reads, part: _Along, renamed: dict[Hashable, Hashable]) -> list[Affine]:
     """That the larger of two numbers, where a part starts or stops, is not below either."""
     found = []
     for end in (part.start, part.stop):
