@@ -368,6 +368,16 @@ def maximum_of_numbers(v):
     return s
 
 
+@program(np.array([-1.0, 2.0, -3.0]))
+def root_of_what_is_no_nan(v):
+    return np.sum(np.sqrt(np.fmax(v, 0.0)) + np.sqrt(-np.fmin(np.zeros(3), v)))
+
+
+@program(np.array([-1.0, 2.0, -3.0]))
+def root_of_a_modulus(v):
+    return np.sum(np.sqrt(np.abs(np.maximum(v, 0.0))))
+
+
 @program(np.zeros(3))
 def a_norm_at_zero(x):
     return np.linalg.norm(x)

@@ -87,20 +87,47 @@ minimum = elementwise(
 )
 
 
+def _unless_nan(better: Any, other: Any) -> Any:
+    """True where a number is better than another, or the other one is NaN."""
+    return better if is_number(other) and not np.isnan(other) else better | np.isnan(other)
+
+
+def _fmax_is_first(a: Any, b: Any) -> Any:
+    return _unless_nan(a > b, b)
+
+
+def _fmax_is_second(a: Any, b: Any) -> Any:
+    return np.logical_not(_fmax_is_first(a, b))
+
+
+def _fmin_is_first(a: Any, b: Any) -> Any:
+    return _unless_nan(a < b, b)
+
+
+def _fmin_is_second(a: Any, b: Any) -> Any:
+    return np.logical_not(_fmin_is_first(a, b))
+
+
 def _fmax_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    first = (a > b) | np.isnan(b)
+    first = _fmax_is_first(a, b)
     return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
 
 
 def _fmin_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
-    first = (a < b) | np.isnan(b)
+    first = _fmin_is_first(a, b)
     return choose(first, 1.0, 0.0, y), choose(first, 0.0, 1.0, y)
 
 
 _selecting(maximum, lambda a, b: ((np.greater_equal, a, b), (np.greater_equal, b, a)))
 _selecting(minimum, lambda a, b: ((np.less_equal, a, b), (np.less_equal, b, a)))
-elementwise(np.fmax, _fmax_partials, "fmax", total=True, smooth=True)
-elementwise(np.fmin, _fmin_partials, "fmin", total=True, smooth=True)
+_selecting(
+    elementwise(np.fmax, _fmax_partials, "fmax", total=True, smooth=True),
+    lambda a, b: ((_fmax_is_first, a, b), (_fmax_is_second, a, b)),
+)
+_selecting(
+    elementwise(np.fmin, _fmin_partials, "fmin", total=True, smooth=True),
+    lambda a, b: ((_fmin_is_first, a, b), (_fmin_is_second, a, b)),
+)
 
 
 def _clip_partials(x: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any, Any]:

@@ -169,9 +169,11 @@ def _of_branch(s: If, var: Var, depth: int) -> Selection | None:
 
 def of_where(s: Apply, depth: int) -> Selection | None:
     condition, first, second = s.args
+    kept, other = guard_of(first, depth), guard_of(second, depth)
+    if kept is not None and other is not None and kept.key == other.key:
+        return kept
     if s.out not in current().selections.noted or not isinstance(condition, Var):
         return None
-    kept, other = guard_of(first, depth), guard_of(second, depth)
     if other is NEVER:
         return both(holds(condition), kept)
     if kept is NEVER:
