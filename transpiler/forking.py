@@ -16,8 +16,8 @@ from typing import Any
 
 # from the outermost lock to the innermost: a thread that holds one takes only those behind it
 ORDER = (
-    *("GPUs", "graphs", "programs", "modules", "Numba's", "LLVM's", "pytrees", "debugging"),
-    "cache",
+    *("GPUs", "graphs", "versions", "programs", "modules", "Numba's", "LLVM's", "pytrees"),
+    *("debugging", "cache"),
 )
 _locks: dict[str, Any] = {}
 _held: list[Any] = []

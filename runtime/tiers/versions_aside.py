@@ -19,11 +19,12 @@ from calque.runtime.call.machine_code import KernelCache
 from calque.runtime.tiers import background, compiling_process
 from calque.runtime.tiers.background import BackgroundWork
 from calque.runtime.tiers.compiling_child import Order
-from calque.transpiler.forking import run_in_children
+from calque.transpiler.forking import free_in_children
 from calque.transpiler.ir.debug import show_text
 
 _PATIENCE = 60.0  # seconds that the end of the process waits for what it compiles itself
-_here = threading.Lock()  # held while this process compiles: LLVM must not be cut off
+# held while this process compiles: LLVM must not be cut off
+_here = free_in_children("versions", threading.RLock())
 
 
 class VersionAside:
@@ -90,12 +91,5 @@ def _finish() -> None:
     _here.acquire(timeout=_PATIENCE)
 
 
-def _forget() -> None:
-    """Free the lock in a forked child, whose parent's thread may have held it."""
-    global _here
-    _here = threading.Lock()
-
-
 loading.when_loaded.append(offer)
-run_in_children(_forget)
 atexit.register(_finish)
