@@ -22,7 +22,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     extremes,
     iterating,
     iterators,
-    itertools_steps,
+    itertools_functions,
     messages,
     nested_arguments,
     orders,
