@@ -48,7 +48,7 @@ from calque.transpiler.primitives.templates import indexed_dims
 
 _HEAVY = 12  # work worth an array rather than doing it twice
 _MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
-_VAST = 256  # work that is done once, whoever reads what comes of it
+_VAST = 512  # work that is done once, whoever reads what comes of it
 
 
 class Fusion:
