@@ -293,27 +293,35 @@ is_largest, is_smallest = ATTAINS.values()
 
 def _chosen(primitive: Any, y: Any, x: Any, params: dict[str, Any]) -> tuple[Any, Any]:
     """Where the extremum is, and how often, in a dtype that leaves the array's as it is."""
-    axis, keepdims = params["axis"], params["keepdims"]
+    axis, keepdims = params.get("axis"), params.get("keepdims", False)
     chosen = apply(primitive, x, expand(y, x, axis, keepdims))
     dtype = None if x.dtype == np.float64 else x.dtype
     return chosen, np.sum(chosen, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
+def extremum_rules(attains: Primitive) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the rules of an extremum along axes, forth and back, by which elements attain it."""
+
     def jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-        chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
+        chosen, count = _chosen(attains, outs[0], args[0], params)
         x_dot = tangents[0]
         kept = guards.kept_where(lambda: chosen, (chosen.atom,), chosen * x_dot, x_dot, x_dot)
-        return (np.sum(kept, axis=params["axis"], keepdims=params["keepdims"]) / count,)
+        axis, keepdims = params.get("axis"), params.get("keepdims", False)
+        return (np.sum(kept, axis=axis, keepdims=keepdims) / count,)
 
     def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         """The places of the extremum share the cotangent evenly, as in JAX."""
-        chosen, count = _chosen(ATTAINS[function], outs[0], args[0], params)
-        axis, keepdims = params["axis"], params["keepdims"]
+        chosen, count = _chosen(attains, outs[0], args[0], params)
+        axis, keepdims = params.get("axis"), params.get("keepdims", False)
         share = expand(cotangents[0] / count, args[0], axis, keepdims)
         product, key = chosen * share, (chosen.atom,)
         return (guards.kept_where(lambda: chosen, key, product, cotangents[0], share),)
 
+    return jvp, vjp
+
+
+def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
+    jvp, vjp = extremum_rules(ATTAINS[function])
     primitive = opaque(
         f"np.{name}",
         function,

@@ -22,6 +22,8 @@ from calque.transpiler.frontend.values.iterables import (
 )
 from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.ir.types import INT
+from calque.transpiler.primitives import pythons_extrema
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 
 PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
@@ -30,9 +32,9 @@ PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
 class Extremum:
     """``max`` or ``min``."""
 
-    def __init__(self, name: str, reduce: Any, order: Any, twin: Any):
+    def __init__(self, name: str, reduce: Any, of_floats: Any, order: Any, twin: Any):
         self.__name__ = name
-        self.reduce, self.order, self.twin = reduce, order, twin
+        self.reduce, self.of_floats, self.order, self.twin = reduce, of_floats, order, twin
 
     def __call__(
         self, machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
@@ -60,9 +62,7 @@ class Extremum:
 
     def _of_array(self, values: Any) -> Any:
         """Return a vector's extremum: Python keeps a NaN that comes first, and takes no other."""
-        if values.dtype.kind == "f":
-            values = np.where(np.isnan(values), values[:1], values)
-        return self.reduce(values)
+        return apply(self.of_floats, values) if values.dtype.kind == "f" else self.reduce(values)
 
     def _of_values(
         self, machine: Comprehensions, source: Any, kwargs: dict[str, Any], node: Any
@@ -142,5 +142,5 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-BUILTINS[max] = Extremum("max", np.max, gast.Gt(), polyfills.largest)
-BUILTINS[min] = Extremum("min", np.min, gast.Lt(), polyfills.smallest)
+BUILTINS[max] = Extremum("max", np.max, pythons_extrema.largest, gast.Gt(), polyfills.largest)
+BUILTINS[min] = Extremum("min", np.min, pythons_extrema.smallest, gast.Lt(), polyfills.smallest)
