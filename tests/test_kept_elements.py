@@ -286,6 +286,25 @@ def of_arrays_that_trade_places_in_an_arm(x, k):
     return s + np.sum(v * v) + np.sum(np.sin(y))
 
 
+def orthogonalized(x, k):
+    n = 5
+    a = np.outer(x[:n], np.sin(x[:n])) + np.eye(n)
+    q = np.zeros_like(a)
+    for j in range(n):
+        norm = 0.0
+        for i in range(n):
+            norm += a[i, j] * a[i, j]
+        for i in range(n):
+            q[i, j] = a[i, j] / np.sqrt(norm)
+        for m in range(j + 1, n):
+            r = 0.0
+            for i in range(n):
+                r += q[i, j] * a[i, m]
+            for i in range(n):
+                a[i, m] -= q[i, j] * r
+    return np.sum(q * q * q)
+
+
 def in_a_later_slice(x, k):
     y = x.copy()
     for i in range(2, x.shape[0]):
@@ -308,7 +327,7 @@ OVERWRITTEN = (
     *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
     *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
     *(counted_down_and_up, until_it_is_counted, by_a_later_arm, in_a_later_slice),
-    of_arrays_that_trade_places_in_an_arm,
+    *(of_arrays_that_trade_places_in_an_arm, orthogonalized),
 )
 
 
@@ -334,6 +353,12 @@ def test_the_derivatives_are_right(f, way):
     else:
         found = (calque.jit(gradient) if way == "jit" else gradient)(X, K)
     np.testing.assert_allclose(found, want, rtol=1e-11, atol=1e-13)
+
+
+def test_an_array_that_is_put_back_is_not_copied_for_what_stays():
+    source = calque.source(calque.grad(orthogonalized), X, K)
+    assert "a[i, m] = a_saved[" in source
+    assert "copy(" not in source
 
 
 def test_a_rounded_element_is_another_value():

@@ -237,10 +237,10 @@ class LoopAttempt:
     def finish(self, inner: set[Var]) -> None:
         """Emit the loop back, and let what it needs be recorded by the loop forth."""
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
-        restored_inside = sweep.restored
+        restored_inside, restoring = sweep.restored, sweep.restoring
         sweep.restored, sweep.restoring = self.saved_state
         restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
-        bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored)
+        bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored, restoring)
         outs = [Var(self.sized.get(p, p.type), p.name, s.origin) for p in self.phis]
         start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
         builder.emit(

@@ -185,24 +185,30 @@ class KeptElements:
 class Sources:
     """What the values of a loop's or an arm's inside can be had of: kept elements, or operands.
 
-    Where the sweep back puts versions of an array back, elements are read from these: the last
-    version is no more then.
+    Where the sweep back is ``restoring`` versions of an array, elements are read from those that it
+    has ``restored`` here: the last version is no more then.
     """
 
     definitions: dict[Var, Statement]
     kept: KeptElements
     restored: Collection[Var] = ()
+    restoring: Collection[Var] = ()
 
     def holds(self, value: Var) -> bool:
         """True if an array still holds a value."""
-        return self.kept.find(value) is not None
+        return self._read(value) is not None
 
     def get(self, value: Var) -> Statement | None:
         """What makes a value once more, if that is known."""
-        found = self.kept.find(value)
-        if found is None:
-            return self.definitions.get(value)
-        return found.of(found.own) if found.own in self.restored else found.read
+        return self._read(value) or self.definitions.get(value)
 
     def __getitem__(self, value: Var) -> Statement:
-        return self.get(value) or self.definitions[value]
+        return self._read(value) or self.definitions[value]
+
+    def _read(self, value: Var) -> Apply | None:
+        found = self.kept.find(value)
+        if found is None:
+            return None
+        if found.own in self.restored:
+            return found.of(found.own)
+        return None if found.own in self.restoring else found.read

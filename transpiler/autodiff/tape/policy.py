@@ -141,12 +141,17 @@ class Recorder(FlatSaves):
         return found
 
     def resolve_loop(
-        self, s: For | While, block: Block, index: Array, restored: dict[Var, Var]
+        self,
+        s: For | While,
+        block: Block,
+        index: Array,
+        restored: dict[Var, Var],
+        restoring: set[Var],
     ) -> tuple[Atom, Atom, Atom] | None:
         """Let the body of the loop back have what it needs; its bounds, for a while."""
         restored = _kept(restored, block)
         self.loops.append((s, index))
-        sources = Sources(definitions_in(s.body), self.kept, restored)
+        sources = Sources(definitions_in(s.body), self.kept, restored, restoring)
         self._choose(block, s, definition_order(s), sources, index, restored)
         self.loops.pop()
         if isinstance(s, While):
@@ -380,7 +385,7 @@ class Recorder(FlatSaves):
             use_versions(block, versions)
             versions = _kept(versions, block)
             order = {v: i for i, v in enumerate(ordered_vars(arm))}
-            sources = Sources(definitions_in(arm), self.kept, versions)
+            sources = Sources(definitions_in(arm), self.kept, versions, restoring)
             missing = {v: v for v in restoring if v not in versions}
             saved = self._to_save(
                 [v for v in core.free_vars(block) if v in order], order, sources
