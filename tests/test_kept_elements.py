@@ -355,6 +355,24 @@ def test_the_derivatives_are_right(f, way):
     np.testing.assert_allclose(found, want, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("way", ["grad", "jit"])
+def test_a_recurrence_has_the_derivatives_that_jax_gives_its_scan(way):
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+
+    def scan(x):
+        def step(before, x_i):
+            now = jax.numpy.tanh(0.5 * before + x_i)
+            return now, now
+
+        y = jax.lax.scan(step, x[0], x[1:])[1]
+        return x[0] ** 2 + jax.numpy.sum(y * y)
+
+    gradient = calque.grad(autoregressive)
+    found = (calque.jit(gradient) if way == "jit" else gradient)(X, K)
+    np.testing.assert_allclose(found, jax.grad(scan)(X), rtol=1e-13)
+
+
 def test_an_array_that_is_put_back_is_not_copied_for_what_stays():
     source = calque.source(calque.grad(orthogonalized), X, K)
     assert "a[i, m] = a_saved[" in source

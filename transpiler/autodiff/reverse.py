@@ -10,7 +10,7 @@ After, for the gradient::
 
 Rules are applied statement by statement, from the last to the first. What the sweep needs of values
 that exist only inside a loop or an arm of a branch is found by looking at what it came to read, and
-is then recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
+is then read again, recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
 """
 
 from __future__ import annotations
