@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -286,6 +287,61 @@ def of_arrays_that_trade_places_in_an_arm(x, k):
     return s + np.sum(v * v) + np.sum(np.sin(y))
 
 
+def through_a_view(x, k):
+    y = x.copy()
+    w = y[1:]
+    for i in range(1, 6):
+        y[i] = np.tanh(y[i - 1] * x[i])
+        w[i - 1] += 0.1 * y[i]
+    return np.sum(y * y)
+
+
+def through_a_transpose(x, k):
+    u = np.outer(x, x)
+    t = u.T
+    for i in range(1, 7):
+        u[i, 0] = np.sin(u[i - 1, 0]) * x[i]
+        t[0, i - 1] = 0.5 * x[0]
+    return np.sum(u * u)
+
+
+def in_a_ring(x, k):
+    y = x.copy()
+    for i in range(1, 20):
+        j = i - 7 * (i // 7)
+        y[j] = np.tanh(y[j - 1] * x[j])
+    return np.sum(y * y)
+
+
+def by_a_mask(x, k):
+    y = x.copy()
+    for i in range(1, 7):
+        y[i] = np.tanh(y[i - 1] * x[i])
+        y[k < i] *= 0.9
+    return np.sum(y * y)
+
+
+def popped_and_appended(x, k):
+    items, s = [], 0.0
+    for i in range(7):
+        h = np.tanh(x[i])
+        items.append(h)
+        s += h * h
+        if k[i] > 3:
+            s += items.pop() ** 3
+    return s + sum(items)
+
+
+def first_of_a_list(x, k):
+    items, s = [x[0]], 0.0
+    for i in range(1, 7):
+        h = np.tanh(items[-1] * x[i])
+        items.append(h)
+        s += h * h
+        items[0] = 0.5 * h
+    return s + sum(v * v for v in items)
+
+
 def orthogonalized(x, k):
     n = 5
     a = np.outer(x[:n], np.sin(x[:n])) + np.eye(n)
@@ -327,15 +383,15 @@ OVERWRITTEN = (
     *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
     *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
     *(counted_down_and_up, until_it_is_counted, by_a_later_arm, in_a_later_slice),
-    *(of_arrays_that_trade_places_in_an_arm, orthogonalized),
+    *(of_arrays_that_trade_places_in_an_arm, orthogonalized, through_a_view),
+    *(through_a_transpose, in_a_ring, by_a_mask, popped_and_appended, first_of_a_list),
 )
 
 
 @pytest.mark.parametrize("f", KEPT)
 def test_an_element_that_stays_is_saved_nowhere_else(f):
-    source = calque.source(calque.grad(f), X, K)
-    places = "c_saved" if f is gathered else "saved"  # of what it adds to, the data says how much
-    assert source.count("saved") == source.count(places if f is gathered else "none")
+    saved = set(re.findall(r"\w+_saved\w*", calque.source(calque.grad(f), X, K)))
+    assert saved <= ({"c_saved"} if f is gathered else set())  # the data says where c is
 
 
 @pytest.mark.parametrize("f", (*KEPT, *OVERWRITTEN))
