@@ -256,6 +256,32 @@ def counted_down_and_up(x, k):
     return np.sum(y * y)
 
 
+def counted_to_and_fro(x, k):
+    y, i, n, s = x.copy(), 3, 0, 0.0
+    while n < 6:
+        y[i] = np.tanh(x[n])
+        s += y[i] * y[i] * x[n + 1]
+        if k[n] > 2:
+            i = min(i + 1, 6)
+        elif n > 1:
+            i -= 1
+        n += 1
+    return s
+
+
+def there_and_back(x, k):
+    y, i, n, s = x.copy(), 3, 0, 0.0
+    while n < 6:
+        y[i] = np.tanh(x[n])
+        s += y[i] * y[i] * x[n + 1]
+        if k[n] > 2:
+            i += 1
+        else:
+            i -= 1
+        n += 1
+    return s
+
+
 def until_it_is_counted(x, k):
     y, c = x.copy(), 0
     for i in range(x.shape[0]):
@@ -382,7 +408,8 @@ def of_another_precision(x, k):
 OVERWRITTEN = (
     *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
     *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
-    *(counted_down_and_up, until_it_is_counted, by_a_later_arm, in_a_later_slice),
+    *(counted_down_and_up, counted_to_and_fro, there_and_back, until_it_is_counted),
+    *(by_a_later_arm, in_a_later_slice),
     *(of_arrays_that_trade_places_in_an_arm, orthogonalized, through_a_view),
     *(through_a_transpose, in_a_ring, by_a_mask, popped_and_appended, first_of_a_list),
 )
