@@ -74,8 +74,19 @@ class Writer:
         elif room and kind < 0.25:
             self.lines.append(f"{pad}for j in range({self.choice(['2', 'i', 'i, n', 'k[i]'])}):")
             self._inner(pad + "    ")
+        elif room and kind < 0.35:
+            self._named(pad)
         else:
             self.lines += [pad + line for line in self._simple()]
+
+    def _named(self, pad: str) -> None:
+        """A value that is stored on some paths, and needed on all."""
+        self.lines.append(f"{pad}w = np.{self.choice(['sin', 'tanh'])}(h + {self.choice('sh')} * x[i])")
+        head = self.choice([f"if {self.choice(TESTS)}:", "for j in range(k[i] - 2):", ""])
+        inside = pad + "    " if head else pad
+        self.lines += [pad + head] if head else []
+        self.lines.append(f"{inside}{self.choice(self.arrays)}[{self._index()}] = w")
+        self.lines.append(f"{pad}s = 0.5 * s + {self.choice(['w * w', 'np.exp(w)', 'w * x[i]'])}")
 
     def _index(self) -> str:
         return self.choice(FAR if self.wild and self.random.random() < 0.3 else NEAR)

@@ -282,6 +282,35 @@ def there_and_back(x, k):
     return s
 
 
+def stored_under_a_test_and_needed_outside(x, k):
+    y, s = np.zeros(x.shape[0], x.dtype), 0.0
+    for i in range(x.shape[0]):
+        v = np.sin(x[i])
+        if k[i] > 2:
+            y[i] = v
+        s += v * v * x[i]
+    return s + np.sum(y)
+
+
+def stored_in_a_loop_of_no_iterations(x, k):
+    y, s = np.zeros((x.shape[0], 4), x.dtype), 0.0
+    for i in range(x.shape[0]):
+        v = np.sin(x[i])
+        for j in range(k[i] - 2):
+            y[i, j] = v
+        s += v * v * x[i]
+    return s + np.sum(y)
+
+
+def appended_under_a_test(x, k):
+    items, s = [x[0]], 1.0 + x[1]
+    for i in range(x.shape[0]):
+        s = np.tanh(s * x[i])
+        if k[i] > 2:
+            items.append(s)
+    return s + sum(items)
+
+
 def until_it_is_counted(x, k):
     y, c = x.copy(), 0
     for i in range(x.shape[0]):
@@ -409,6 +438,8 @@ OVERWRITTEN = (
     *(stored_once_more, next_element_is_stored, from_the_end, below_zero, by_data, by_sweeps),
     *(by_inner_stores, by_a_later_loop, under_a_test, traded, by_another_name),
     *(counted_down_and_up, counted_to_and_fro, there_and_back, until_it_is_counted),
+    *(stored_under_a_test_and_needed_outside, stored_in_a_loop_of_no_iterations),
+    *(appended_under_a_test,),
     *(by_a_later_arm, in_a_later_slice),
     *(of_arrays_that_trade_places_in_an_arm, orthogonalized, through_a_view),
     *(through_a_transpose, in_a_ring, by_a_mask, popped_and_appended, first_of_a_list),

@@ -105,10 +105,19 @@ class KeptElements:
 
     def _candidates(self, value: Var) -> Iterator[Kept]:
         for store in self.stores.get(value, ()):
-            yield from self._kept(value, store, store.outs[0], store.args[2:])
+            if self.reads.home[id(store)] is self._home(value):  # it runs wherever there is one
+                yield from self._kept(value, store, store.outs[0], store.args[2:])
         made = self.reads.definitions.get(value)
         if isinstance(made, Apply) and made.primitive is getitem and isinstance(made.args[0], Var):
             yield from self._kept(value, made, made.args[0], made.args[1:])
+
+    def _home(self, value: Var) -> core.Block | None:
+        """The block that makes a value, or that begins with it: the body of a loop."""
+        made = self.reads.definitions.get(value)
+        if made is not None:
+            return self.reads.home[id(made)]
+        loops = self.reads.loops.get(value)
+        return loops[-1].body if loops else None
 
     def _kept(self, value: Var, s: Apply, own: Var, dynamic: Any) -> Iterator[Kept]:
         """What holds the element of a read, or of a store, if it is that to the end."""
