@@ -450,9 +450,8 @@ def test_as_plain_python(fn: Callable[..., Any]) -> None:
     np.testing.assert_allclose(calque.vmap(fn)(many), [fn(x) for x in many], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "fn", [row_alias, rolling, rolling_new, life, lcs, fw, lis, tabs, ints_floats]
-)
+# not ints_floats: the class of c[0], by which // rounds, is that of an element of a list
+@pytest.mark.parametrize("fn", [row_alias, rolling, rolling_new, life, lcs, fw, lis, tabs])
 def test_one_program_for_all_lengths(fn: Callable[..., Any]) -> None:
     fast = calque.jit(fn)
     for n in (5, 4, 6):

@@ -67,6 +67,7 @@ class Growth:
     sample: Any
     rows: GrowingRows | None = None
     changing: bool = False  # elements are taken out, or arrays replaced
+    appends: bool = True  # or elements are replaced or widened, or two lists change places
     widened: Any = None  # the arrays of one that was there before, as every attempt has them
     after: Any = 0  # how long the list must be at the end of a round, if each appends equally often
 

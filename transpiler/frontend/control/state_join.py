@@ -62,6 +62,10 @@ class IndexedList(GrowingList):
     """An element at a run-time place is replaced: the list has its length, and is an array."""
 
 
+class ExchangedList(GrowingList):
+    """Two lists change places: each must have room for as many elements as the other one."""
+
+
 class WideningList(GrowingList):
     """An element has a wider dtype than those before it."""
 

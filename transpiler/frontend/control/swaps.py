@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from calque.transpiler.frontend.control.state_join import GrowingList
+from calque.transpiler.frontend.control.state_join import ExchangedList
 from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
 from calque.transpiler.frontend.values.iterables import leaves
 from calque.transpiler.ir.builder import Array, current
@@ -92,7 +92,7 @@ def _free(values: RecordedList) -> None:
     """Lists that change places have room for the same: none is as long as one loop makes it."""
     rows = values.rows
     if rows is not None and rows.fixed and not rows.full:
-        raise GrowingList(values, map_tree(lambda b: b[0], rows.buffers))
+        raise ExchangedList(values, map_tree(lambda b: b[0], rows.buffers))
 
 
 def _content(values: RecordedList) -> Any:

@@ -24,6 +24,7 @@ from calque.transpiler.frontend.control.loop_memory import (
 )
 from calque.transpiler.frontend.control.state_join import (
     ChangingList,
+    ExchangedList,
     GrowingList,
     IndexedList,
     WideningList,
@@ -117,21 +118,24 @@ class Growing(LoopMemory):
         if old is not None or rows is not None:
             held = old.sample if rows is None and old is not None else rows_sample(rows)
             sample = self._wider(held, sample)
-        indexed = isinstance(growth, IndexedList)
+        indexed, widening = isinstance(growth, IndexedList), isinstance(growth, WideningList)
+        appends = not isinstance(growth, (IndexedList, WideningList, ExchangedList))
         changing = indexed or isinstance(growth, ChangingList)
         if old is None:
             per_round = 0 if indexed else None
-            plan.growing[key] = Growth(growth.values, per_round, sample, changing=changing)
+            plan.growing[key] = Growth(
+                growth.values, per_round, sample, changing=changing, appends=appends
+            )
             for places in (plan.locations, plan.constants):  # its elements are no names now
                 for place in [p for p in places if p[0] == key]:
                     del places[place]
             return
-        widening = isinstance(growth, WideningList)
         new = replace(
             old,
             per_round=old.per_round if widening else None,
             sample=sample,
             changing=old.changing or changing,
+            appends=old.appends or appends,
         )
         if not widening and old.per_round is None and old.changing == new.changing:
             raise growth
@@ -172,7 +176,7 @@ class Growing(LoopMemory):
             if values.rows is not None:
                 values.rows.fixed &= growth.per_round is not None
                 values.rows.cast(growth.sample)
-                if not values.rows.fixed:
+                if not values.rows.fixed and growth.appends:
                     values.rows.begin_to_double()
                 if growth.widened is None:
                     growth.widened = values.rows.buffers
@@ -218,11 +222,11 @@ class Growing(LoopMemory):
     def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
         """The same cells in every attempt, so that the plan can speak of them."""
         if growth.rows is None:
-            growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed)
+            growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed and growth.appends)
         else:
             zip_trees(_take_version, growth.rows.buffers, buffers)
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
-            growth.rows.roomy = not fixed
+            growth.rows.roomy = not fixed and growth.appends
             growth.rows.since = self.builder.dims.count
         growth.rows.full = growth.per_round == 0
         if growth.changing:
