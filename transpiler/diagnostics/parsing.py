@@ -70,7 +70,7 @@ KERNEL = re.compile(r"kernel\((.*)\):$")
 BRANCH = re.compile(r"if (.+):$")
 APPLY = re.compile(r"([^(]+)\((.*)\)(?: as (\w+))?$")
 EFFECT = re.compile(r"effect ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")\((.*)\)$")
-TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+)\*)?([\w.]+)")
+TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+)\*)?([#\w.]+)")
 
 
 def parse(text: str) -> tuple[Function, Builder]:
