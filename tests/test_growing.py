@@ -182,6 +182,22 @@ def test_compiled(fn: Callable[..., Any]) -> None:
     agrees(fn, 40)
 
 
+def in_a_tuple_that_each_iteration_makes(v):
+    pair = (v, [])
+    for _ in range(40):
+        pair = (pair[0] + 0.1, pair[1])
+        if pair[0] > 0.5:
+            pair[1].append(pair[0])
+    return sum(pair[1])
+
+
+def test_lists_keep_their_places_in_what_is_made_anew() -> None:
+    fn, v = in_a_tuple_that_each_iteration_makes, np.array([0.3, 0.47, 0.7])
+    np.testing.assert_allclose(calque.vmap(fn)(v), [fn(x) for x in v], rtol=1e-13)
+    np.testing.assert_allclose(calque.vmap(calque.grad(fn))(v), [38.0, 40.0, 40.0])
+    assert "np.empty(1)" not in calque.source(calque.grad(fn), 0.7)
+
+
 def beyond_the_end(y, n):
     out = []
     for i in range(n):

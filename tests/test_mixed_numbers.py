@@ -320,6 +320,68 @@ def test_gradients_and_batches():
         np.testing.assert_allclose(found, [f(X, H), f(-X, H)], rtol=1e-15)
 
 
+def floors(x):
+    s = 0.0
+    for v in x:
+        s += max(v, 0.1) * v
+    return s
+
+
+def clamps(x):
+    s = 0.0
+    for v in x:
+        if v < 0.1:
+            v = 0.1
+        s += np.log(max(v, 1e-9)) + v * v
+    return s
+
+
+def the_last_large_one(x):
+    t = 0.1
+    for v in x:
+        if v > 0.5:
+            t = v
+    return t * 2
+
+
+def the_least(x):
+    least = 0.7
+    for v in x:
+        if v < least:
+            least = v
+    return least
+
+
+def of_a_few(x):
+    return max(0.1, x[0], 0.2) * min(x[1], 0.7) + sum(v if v > 0.1 else 0.1 for v in x)
+
+
+@pytest.mark.parametrize("f", [floors, clamps, the_last_large_one, the_least, of_a_few])
+def test_gradients_of_float32_beside_numbers_that_it_does_not_hold(f):
+    x = np.array([1.0, 0.05, 0.6], np.float32)
+    wide, steps = x.astype(float), 1e-6 * np.eye(3)
+    slopes = [(f(wide + step) - f(wide - step)) / 2e-6 for step in steps]
+    batched = lambda x: calque.vmap(calque.grad(f))(np.stack([x, x]))[1]
+    for form in (calque.grad(f), calque.jit(calque.grad(f)), calque.jacrev(f), batched):
+        found = form(x)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, slopes, rtol=1e-5)
+
+
+def truths(x):
+    found = x > 1.0
+    if x > 0.0:
+        found = True
+    made = np.asarray(found), np.array(found), np.bool_(found)
+    return made[0] + made[0], ~made[0], made[1] + made[1], made[2] + made[2], 1.0 * ~made[2]
+
+
+@pytest.mark.parametrize("x", [2.0, 0.5, -1.0])
+def test_conversions_make_a_truth_numpys_on_all_paths(x):
+    for form in (as_numpy(truths), calque.jit(truths)):
+        assert_exact(form(np.float64(x)), truths(np.float64(x)))
+
+
 SEEDS = range(1500)
 
 

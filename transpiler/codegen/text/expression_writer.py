@@ -19,6 +19,7 @@ from calque.transpiler.codegen.text.spelling import (
     fill_expression,
     literal,
     name,
+    parsed,
     plain,
     target,
     template,
@@ -75,6 +76,8 @@ class ExpressionWriter:
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom among the other operands of its operation."""
         if not isinstance(atom, Var):
+            if isinstance(atom, np.bool_) and not self.inside and not others:
+                return parsed(f"np.{atom}_").value  # True + True is 2
             narrow = self.narrow and not self.inside
             return constant(None) if atom is UNDEFINED else literal(atom, others, narrow)
         if atom in self.paths:

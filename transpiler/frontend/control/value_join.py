@@ -93,7 +93,7 @@ def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., An
         rest = iter(parts[1:])
         new: Any = RecordedList()
         buffers = core.map_tree(lambda _: next(rest), rows.buffers)
-        new.rows = type(rows)(buffers, parts[0], False, rows.how)
+        new.rows = type(rows)(buffers, parts[0], False, rows.how, rows.roomy)
         owned[id(new.rows)] = new.rows
         return _own(new, owned)
 
