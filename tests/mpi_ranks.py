@@ -84,8 +84,20 @@ def numbers(path):
 def gpu_numbers(path):
     """The same, of arrays on an emulated GPU; and what stays there."""
     import device_programs
-    from cuda_emulator import standin
+    from cuda_emulator import standin, validity
 
+    from calque.runtime.engines.mpi_gpus import MpiGpuCommunicator
+
+    filled = MpiGpuCommunicator._filled
+
+    def noted(self, x, shape, fill):
+        """MPI stores by an address, which the emulator does not see."""
+        made = filled(self, x, shape, fill)
+        if isinstance(made, standin.ndarray):
+            validity.store(made._memory)
+        return made
+
+    MpiGpuCommunicator._filled = noted
     wanted, count = np.load(path), 0
     with standin.installed():
         for name, (f, args) in device_programs.cases().items():

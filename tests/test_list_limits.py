@@ -31,10 +31,10 @@ def more_than_fit_at_first(x, n):
     return total + len(stack)
 
 
-def integers_then_floats(x, n):
+def integers_as_floats(x, n):
     out = [0.5]
     for i in range(n):
-        out.append(i)
+        out.append(float(i))
     return sum(out) * x[0] + out[0]
 
 
@@ -48,7 +48,7 @@ def a_scalar_after_an_array(x, n):
 
 @pytest.mark.usefixtures("stepped")
 @pytest.mark.parametrize(
-    "fn", [more_than_fit_at_first, integers_then_floats, a_scalar_after_an_array]
+    "fn", [more_than_fit_at_first, integers_as_floats, a_scalar_after_an_array]
 )
 def test_of_many_rounds(fn: Callable[..., Any]) -> None:
     np.testing.assert_allclose(calque.jit(fn)(X, 50), fn(X, 50), rtol=1e-13)

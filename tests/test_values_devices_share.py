@@ -116,6 +116,7 @@ def by_x(f: Any, x: np.ndarray) -> float:
     return sum(f(part.copy(), W) for part in x.reshape(4, 2))
 
 
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # sums over devices in a loop
 @pytest.mark.parametrize("how", [lambda f: f, jit, checkpoint], ids=["numpy", "kernels", "checkpoint"])
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_the_derivative_is_that_of_the_sum(f: Any, how: Any) -> None:

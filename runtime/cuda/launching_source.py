@@ -14,7 +14,7 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
 
     >>> lines, text, _ = embedded(frozenset(["blocks"]))
     >>> lines, text.splitlines()[0]
-    ([], 'def blocks(size: int) -> tuple[int, ...]:')
+    ([], 'def blocks(size: int, *, most: int = 16384) -> tuple[int, ...]:')
     """
     checks = names & {"checked_index", "outside", "raise_if_outside"}
     plain = sorted(names - checks)

@@ -6,6 +6,7 @@ to a negative power. NumPy source needs none of these: what it calls looks for i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, register
 from calque.transpiler.primitives.elementwise import cast_text
+from calque.transpiler.primitives.record import rule_of
 
 
 def _bounded(x: Any, low: int, high: int, dtype: np.dtype) -> Any:
@@ -68,7 +70,7 @@ def _checked_integer(name: str, error: str) -> Primitive:
 
 
 def _not_zero(a: Any, b: Any) -> Any:
-    if a == 0 and b < 0:
+    if np.any((np.asarray(a) == 0) & (np.asarray(b) < 0)):
         raise ZeroDivisionError("0.0 cannot be raised to a negative power")
     return a
 
@@ -87,6 +89,13 @@ power_base = register(
         samples=lambda rng: [((2.0, -1.0), {}), ((0.0, 2), {})],
     )
 )
+
+
+@rule_of("batch")(power_base)
+def _bases(args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any]) -> Any:
+    base, exponent = args
+    return base if batched[0] else np.broadcast_to(base, exponent.shape)
+
 
 NEGATIVE_EXPONENT = "Integers to negative integer powers are not allowed."
 NEGATIVE_COUNT = "negative shift count"

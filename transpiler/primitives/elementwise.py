@@ -365,8 +365,8 @@ def astype_method(
 
 def _python_number(kind: type, letter: str) -> Primitive:
     def transpose(y_bar: Any, x: Any) -> Any:
-        narrow = isinstance(y_bar, Array) and x.dtype.kind == "f" and y_bar.dtype != x.dtype
-        return FUNCTIONS["cast"](y_bar, x.dtype) if narrow else y_bar
+        floats = isinstance(y_bar, Array) and x.dtype.kind == y_bar.dtype.kind == "f"
+        return FUNCTIONS["cast"](y_bar, x.dtype) if floats and y_bar.dtype != x.dtype else y_bar
 
     return linear(
         kind.__name__,

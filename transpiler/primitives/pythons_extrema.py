@@ -11,7 +11,7 @@ from calque.transpiler.ir.builder import type_of, wrap
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, definition, elementwise, opaque
 from calque.transpiler.primitives.record import rule_of
-from calque.transpiler.primitives.reductions import extremum_rules
+from calque.transpiler.primitives.reductions import extremum_rules, max_, min_
 
 
 def _infer(x: Any) -> ArrayType:
@@ -27,7 +27,9 @@ def _of_rows(numpys: Callable[..., Any], x: Any) -> Any:
     return numpys(np.where(np.isnan(x), x[..., :1], x), axis=-1)
 
 
-def _declared(function: Callable[..., Any], numpys: Callable[..., Any]) -> Primitive:
+def _declared(
+    function: Callable[..., Any], numpys: Callable[..., Any], reduction: Primitive
+) -> Primitive:
     name = function.__name__
     attains = elementwise(
         lambda x, y: x == y,
@@ -58,19 +60,19 @@ def _declared(function: Callable[..., Any], numpys: Callable[..., Any]) -> Primi
     def _attained_again(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         """An array that is computed again has an extremum of its own: it may differ in a bit."""
         x, y = args
-        return np.equal(x, y if _is_of(y, x, numpys) else _of_rows(numpys, x))
+        return np.equal(x, y if _is_of(y, x, reduction) else _of_rows(numpys, x))
 
     return primitive
 
 
-def _is_of(y: Any, x: Any, numpys: Callable[..., Any]) -> bool:
+def _is_of(y: Any, x: Any, reduction: Primitive) -> bool:
     """True if ``y`` is the extremum of this very array, as ``_of_rows`` has written it."""
     made = definition(y)
-    if made is None or made.primitive.name != f"np.{numpys.__name__}":
+    if made is None or made.primitive is not reduction:
         return False
     kept = definition(wrap(made.args[0]))
     return kept is not None and kept.args[-1] is x.atom
 
 
-largest, smallest = _declared(max, np.max), _declared(min, np.min)
+largest, smallest = _declared(max, np.max, max_), _declared(min, np.min, min_)
 

@@ -160,7 +160,9 @@ def _of_host(part: Any, writer: CudaLauncher) -> Any:
     if isinstance(part, (gast.Tuple, gast.List)):
         part.elts = [_of_host(e, writer) for e in part.elts]
         return part
-    there = part is not None and _is_there(part, writer)
+    shown = getattr(part, "shows", None) or getattr(part, "argument", None)
+    several = shown is not None and shown.type.ndim > 0  # how often each element is repeated, say
+    there = part is not None and not several and _is_there(part, writer)
     return call(name("int"), part) if there else part
 
 

@@ -247,30 +247,21 @@ def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
     return (quotient, machine.binary(gast.Mod, left, right, node))
 
 
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "neg",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-    "matmul",
-    "pow",
-):
+def _operator(name: str) -> Callable[..., Any]:
+    """A function of Python's ``operator``."""
 
-    def _operator(
-        machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any], _name: str = _name
-    ) -> Any:
+    def call(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if known(args):
-            return getattr(operator, _name)(*args)
-        again = lambda *args: _operator(machine, node, list(args), kwargs)
-        if holds_mixed(args) and _name in UFUNCS:
-            return operated(machine, operation(_name), args, again)
-        return OPERATORS[_name](*args)
+            return getattr(operator, name)(*args)
+        if holds_mixed(args) and name in UFUNCS:
+            again = lambda *args: call(machine, node, list(args), kwargs)
+            return operated(machine, operation(name), args, again)
+        return OPERATORS[name](*args)
 
-    BUILTINS[getattr(operator, _name)] = _operator
+    return call
+
+
+for _name in ("add", "sub", "mul", "truediv", "neg", "matmul", "pow"):
+    BUILTINS[getattr(operator, _name)] = _operator(_name)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    BUILTINS[getattr(operator, _name)] = _operator(_name)
