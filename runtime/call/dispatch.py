@@ -239,7 +239,7 @@ class Dispatcher(FirstCalls):
                 former.append(program)
 
     def _holds(self, program: Program, sizes: dict[str, int], leaves: list[Any]) -> bool:
-        """Whether what a program takes for granted of sizes and integers is so in this call."""
+        """True if what a program takes for granted of sizes and integers is so in this call."""
         if not program.conditions:
             return True
         full = {**sizes, **capture_sizes(program.captures), **integers_of(leaves)}

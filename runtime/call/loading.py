@@ -146,7 +146,7 @@ class Program(Surroundings):
 
 
 def _share(left: Any, right: Any) -> bool:
-    """Whether two arrays have memory in common."""
+    """True if two arrays have memory in common."""
     both = isinstance(left, np.ndarray) and isinstance(right, np.ndarray)
     return both and np.may_share_memory(left, right) and np.shares_memory(left, right)
 

@@ -185,7 +185,7 @@ def _shape(captured: Any) -> tuple[int, ...]:
 
 
 def is_nonnegative(dim: Dim, known: dict[str, int]) -> bool:
-    """Whether a sum of sizes and integers is zero or more; for what is not known, too."""
+    """True if a sum of sizes and integers is zero or more; for what is not known, too."""
     value = substitute_dim(dim, dict(known))
     return not isinstance(value, int) or value >= 0
 

@@ -223,7 +223,7 @@ class DeviceDispatcher(Dispatcher):
 
 
 def _is_known(value: Any) -> bool:
-    """Whether ``device_put`` takes an array: NumPy's and CuPy's."""
+    """True if ``device_put`` takes an array: NumPy's and CuPy's."""
     return isinstance(value, np.ndarray) or is_device_array(value)
 
 

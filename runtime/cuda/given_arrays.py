@@ -37,7 +37,7 @@ def lies_on_gpu(value: Any) -> bool:
 
 
 def lies_on_host(value: Any) -> bool:
-    """Whether a leaf is an array of numbers on the host: NumPy's, or one of PyTorch, JAX, ...
+    """True if a leaf is an array of numbers on the host: NumPy's, or one of PyTorch, JAX, ...
 
     >>> lies_on_host(np.ones(3)), lies_on_host(1.0), lies_on_host(np.float64(1.0))
     (True, False, False)

@@ -23,7 +23,7 @@ class BackgroundWork:
         self.done = threading.Event()
 
     def is_lost(self) -> bool:
-        """Whether it was of a process of which this one is a fork."""
+        """True if it was of a process of which this one is a fork."""
         return self.process != os.getpid()
 
 

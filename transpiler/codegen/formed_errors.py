@@ -97,7 +97,7 @@ class KernelErrors:
 
 
 def _is_plain(made: Any) -> bool:
-    """Whether Numba has all of a statement: constants, and an error of Python's own."""
+    """True if Numba has all of a statement: constants, and an error of Python's own."""
     if isinstance(made, gast.Assert):
         return made.msg is None or isinstance(made.msg, gast.Constant)
     kind, args = made.exc, []

@@ -189,7 +189,7 @@ def _fallbacks(block: Block, looping: bool, target: Target) -> Iterator[Fallback
 
 
 def _computes_numbers(block: Block, target: Target) -> bool:
-    """Whether Python computes number by number in a block of one of its loops."""
+    """True if Python computes number by number in a block of one of its loops."""
     for s in block.statements:
         if isinstance(s, Apply):
             real = s.outs[0].type.dtype.kind in "fc" and not s.outs[0].type.ndim
@@ -202,7 +202,7 @@ def _computes_numbers(block: Block, target: Target) -> bool:
 
 
 def _is_call_on_arrays(s: Statement) -> bool:
-    """Whether a statement is a call that takes a loop's time: one of NumPy's on whole arrays."""
+    """True if a statement is a call that takes a loop's time: one of NumPy's on whole arrays."""
     if not isinstance(s, Apply) or numbers_of_no_kernel(s):
         return False
     return any(o.type.ndim for o in s.outs) or _reads_arrays(s)

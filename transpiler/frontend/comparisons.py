@@ -144,7 +144,7 @@ class Comparisons(Texts):
         return function(left, right)
 
     def is_mixed(self, left: Any, right: Any) -> bool:
-        """Whether one of two numbers, or arrays, is a number whose class differs between paths."""
+        """True if one of two numbers, or arrays, is a number whose class differs between paths."""
         mixed = isinstance(left, MixedNumber) or isinstance(right, MixedNumber)
         return mixed and all(isinstance(v, _NUMBERS) for v in (left, right))
 

@@ -193,7 +193,7 @@ class _Once:
         return self._wrapped(lambda: again(*common), [self._result(c) for c in self.cases])
 
     def _compares_exactly(self) -> bool:
-        """Whether all dtypes in which numbers are compared hold them exactly."""
+        """True if all dtypes in which numbers are compared hold them exactly."""
         return all(_held(o, d) for c in self.cases for o, d in zip(c.operands, c.loops[:-1]))
 
     def _with_known(self, again: Again) -> tuple[Any] | None:
@@ -215,7 +215,7 @@ class _Once:
         return self._made(again, dtypes, results)
 
     def _is_zero(self, case: _Case) -> bool:
-        """Whether this multiplies a float by a known zero: zero, or NaN, in every dtype.
+        """True if this multiplies a float by a known zero: zero, or NaN, in every dtype.
 
         A factor that float32 has as infinity only would make it NaN there; NumPy's own next
         product with it does.
@@ -226,7 +226,7 @@ class _Once:
         return any(zero) and case.loops[-1].dtype.kind == "f"
 
     def _same_in(self, dtypes: tuple[Any, ...], case: _Case, value: Any) -> bool:
-        """Whether a known result is what the operation gives in other dtypes, exactly."""
+        """True if a known result is what the operation gives in other dtypes, exactly."""
         values = case.known
         assert values is not None
         try:
@@ -281,7 +281,7 @@ class _Once:
 
 
 def _held(operand: Any, dtype: np.dtype) -> bool:
-    """Whether a dtype holds an operand, an alternative or the type of an array, exactly."""
+    """True if a dtype holds an operand, an alternative or the type of an array, exactly."""
     if not isinstance(operand, Alternative):
         operand = Alternative(ArrayType(operand.dtype))
     return operand.held_by(dtype)
@@ -366,7 +366,7 @@ def added_to(machine: Any, array: Array, name: str, value: Any) -> Any:
 
 
 def _is_converted(value: MixedNumber, dtype: np.dtype) -> bool:
-    """Whether a store into this dtype is the same conversion for each class."""
+    """True if a store into this dtype is the same conversion for each class."""
     kinds = {a.type.dtype.kind for a in value.alternatives}
     return dtype.kind == "c" or (dtype.kind == "f" and "c" not in kinds)
 
@@ -435,7 +435,7 @@ def _replaced(value: Any, number: MixedNumber, plain: Any) -> Any:
 
 
 def holds_mixed(values: Any) -> bool:
-    """Whether a number of several classes is among values, or in their lists and tuples.
+    """True if a number of several classes is among values, or in their lists and tuples.
 
     >>> holds_mixed([1.0, (2, 3)])
     False

@@ -118,13 +118,13 @@ class NativeCalls(Statements):
 
 
 def _calls_what_it_is_given(function: Any) -> bool:
-    """Whether a function may call one that it is given: those of Python's library are known."""
+    """True if a function may call one that it is given: those of Python's library are known."""
     top = (getattr(function, "__module__", None) or "").partition(".")[0]
     return not isinstance(function, type) and top not in sys.stdlib_module_names
 
 
 def _is_users(value: Any) -> bool:
-    """Whether a value is a function of the user's, bound or with some of its arguments."""
+    """True if a value is a function of the user's, bound or with some of its arguments."""
     while isinstance(value, (functools.partial, MethodType)):
         value = value.func if isinstance(value, functools.partial) else value.__func__
     return is_interpreted(value)

@@ -27,7 +27,7 @@ _COMPLEX = "a negative number to a fractional power is complex: write complex(x)
 
 
 def is_pythons_power(base: Any, exponent: Any) -> bool:
-    """Whether this is a power of Python's real numbers, one of them known at run time only."""
+    """True if this is a power of Python's real numbers, one of them known at run time only."""
     if not isinstance(base, Array) and not isinstance(exponent, Array):
         return False
     return all(map(_is_pythons_number, (base, exponent)))
@@ -75,7 +75,7 @@ def _refuse_complex(machine: Any, base: Any, exponent: Any, node: Any) -> None:
 
 
 def is_never_negative(machine: Any, value: Any, depth: int = 6) -> bool:
-    """Whether a number is known to be zero, more, or NaN: by its making, or by tests around."""
+    """True if a number is known to be zero, more, or NaN: by its making, or by tests around."""
     if not isinstance(value, Array):
         return not value < 0
     builder = machine.builder
@@ -108,7 +108,7 @@ def is_never_negative(machine: Any, value: Any, depth: int = 6) -> bool:
 
 
 def _is_told(machine: Any, value: Atom, holding: tuple[str, ...], failing: tuple[str, ...]) -> bool:
-    """Whether one of these comparisons of a number with zero holds here, or one of those fails."""
+    """True if one of these comparisons of a number with zero holds here, or one of those fails."""
     definitions = machine.builder.definitions
     for test, holds in machine.facts:
         made = definitions.get(test) if isinstance(test, Var) else None

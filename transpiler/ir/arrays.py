@@ -195,7 +195,7 @@ class Array:
         return bool(self.ndim or self.is_buffer or self._value in current().leaf_of_param)
 
     def is_lasting_number(self) -> bool:
-        """Whether no store can give this cell another version, or change what it shares."""
+        """True if no store can give this cell another version, or change what it shares."""
         fixed = self._base is None and not self.is_buffer and not self._partners
         return fixed and not self._value.type.dims and self.poison is None
 

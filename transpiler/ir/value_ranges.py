@@ -114,7 +114,7 @@ class Magnitudes:
         return ANY
 
     def fits(self, s: Apply) -> bool:
-        """Whether 64 bits hold the sum, product or opposite that a statement computes."""
+        """True if 64 bits hold the sum, product or opposite that a statement computes."""
         name = s.primitive.arithmetic
         if name in ("negative", "abs"):
             return self.of(s.args[0])[0] > ANY[0]

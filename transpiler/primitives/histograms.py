@@ -208,7 +208,7 @@ def _even_edges(x: Any, bins: int, limits: Any) -> Any:
 
 
 def _is_empty(x: Any) -> bool:
-    """Whether an array has no element; where its size is an argument's, the program holds for one.
+    """True if an array has no element; where its size is an argument's, the program holds for one.
 
     What only the run tells is taken to have some: NumPy refuses the extremes of none.
     """

@@ -48,7 +48,7 @@ class LentCells:
 
 
 def _reads(block: Block, var: Var) -> bool:
-    """Whether a block reads elements of an array from outside."""
+    """True if a block reads elements of an array from outside."""
     for s in core.walk(block):
         size = isinstance(s, Apply) and s.primitive.kind == "size"
         if not size and var in core.operands(s):

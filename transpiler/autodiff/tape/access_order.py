@@ -134,7 +134,7 @@ class Reads:
 
 
 def meets(reads: Reads, store: Place, read: Place) -> bool:
-    """Whether a read can run after a store and be of the same element."""
+    """True if a read can run after a store and be of the same element."""
     key = (_alike(reads, store), _alike(reads, read), read.number > store.number)
     if key not in reads.met:
         reads.met[key] = _meets(reads, store, read)

@@ -167,7 +167,7 @@ def _of_host(part: Any, writer: CudaLauncher) -> Any:
 
 
 def _has_floats(part: Any) -> bool:
-    """Whether an expression reads numbers that are no integers: a larger one of two, say."""
+    """True if an expression reads numbers that are no integers: a larger one of two, say."""
     if isinstance(part, gast.Attribute) and part.attr in ("size", "shape", "ndim"):
         return False
     shown = getattr(part, "shows", None) or getattr(part, "argument", None)
@@ -177,7 +177,7 @@ def _has_floats(part: Any) -> bool:
 
 
 def _is_there(part: Any, writer: CudaLauncher) -> bool:
-    """Whether a number is computed of arrays, or of numbers on the device."""
+    """True if a number is computed of arrays, or of numbers on the device."""
     match part:
         case gast.Attribute(attr="size" | "shape" | "ndim"):
             return False

@@ -338,7 +338,7 @@ def _spelled(s: Apply) -> str | None:
 
 
 def _is_plain(atom: Any) -> bool:
-    """Whether an operand is Python's number: of bounds that are NumPy keeps the sign of a zero."""
+    """True if an operand is Python's number: of bounds that are NumPy keeps the sign of a zero."""
     return atom.type.weak if isinstance(atom, Var) else not isinstance(atom, np.generic)
 
 

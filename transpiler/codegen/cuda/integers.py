@@ -60,7 +60,7 @@ def compared_in(s: Apply, loop: list[np.dtype]) -> list[np.dtype]:
 
 
 def of_integers(loop: list[np.dtype]) -> bool:
-    """Whether NumPy computes an operation with integers."""
+    """True if NumPy computes an operation with integers."""
     return bool(loop) and all(d.kind in "iu" for d in loop)
 
 

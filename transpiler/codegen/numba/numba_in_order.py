@@ -84,7 +84,7 @@ def saved(target: Target) -> Target | None:
 
 
 def _sums(s: Statement) -> bool:
-    """Whether a statement adds, or multiplies, many floats in an order of its own."""
+    """True if a statement adds, or multiplies, many floats in an order of its own."""
     if not isinstance(s, Apply) or not s.primitive.sums:
         return False
     return any(o.type.dtype.kind in "fc" for o in s.outs)

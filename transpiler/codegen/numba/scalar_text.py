@@ -209,12 +209,12 @@ def _alike(s: Apply) -> str | None:
 
 
 def _is_ordered(low: Atom, high: Atom) -> bool:
-    """Whether both bounds are known, and the lower one is no larger: neither is NaN."""
+    """True if both bounds are known, and the lower one is no larger: neither is NaN."""
     return not isinstance(low, Var) and not isinstance(high, Var) and bool(low <= high)
 
 
 def _is_small(exponent: Atom) -> bool:
-    """Whether an exponent is known, and so small that Numba multiplies integers for it."""
+    """True if an exponent is known, and so small that Numba multiplies integers for it."""
     return not isinstance(exponent, Var) and 0 <= exponent <= 64
 
 
@@ -264,7 +264,7 @@ def can_be_scalar(s: Apply) -> bool:
 
 
 def has_numbers_of(t: ArrayType) -> bool:
-    """Whether Numba has numbers of a type, as NumPy has them."""
+    """True if Numba has numbers of a type, as NumPy has them."""
     if t.dtype.kind not in "fiubc" or t.dtype == np.float16:
         return False
     return t.dtype.itemsize <= (16 if t.dtype.kind == "c" else 8)

@@ -95,7 +95,7 @@ class Names:
         return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
 
     def _mixes(self, members: int) -> bool:
-        """Whether these numbers have several dtypes: a variable would widen some of them."""
+        """True if these numbers have several dtypes: a variable would widen some of them."""
         return len({v.type.dtype for v in self.program.members(members) if not v.type.ndim}) > 1
 
     def _clash(self, group: int) -> int:

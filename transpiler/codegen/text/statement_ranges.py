@@ -28,7 +28,7 @@ class StatementRanges:
         return self._known[id(s)]
 
     def meet(self, block: Block, start: int, end: int, names: int, memory: int) -> bool:
-        """Whether what lies between two places binds one of these names, or writes this memory."""
+        """True if what lies between two places binds one of these names, or writes this memory."""
         if not names and not memory:
             return False
 

@@ -431,7 +431,7 @@ class Branches(Expressions):
 
 
 def surely_leaves(statements: list[Any]) -> bool:
-    """Whether statements end, on all paths, with a return, a break, a continue or an error."""
+    """True if statements end, on all paths, with a return, a break, a continue or an error."""
     last = statements[-1] if statements else None
     if isinstance(last, gast.If):
         return surely_leaves(last.body) and surely_leaves(last.orelse)
@@ -439,7 +439,7 @@ def surely_leaves(statements: list[Any]) -> bool:
 
 
 def _may_go_on_twice(node: Any) -> bool:
-    """Whether an arm of a statement may leave, and two may be followed by the next one."""
+    """True if an arm of a statement may leave, and two may be followed by the next one."""
     if isinstance(node, gast.If):
         arms = [node.body, node.orelse]
     else:

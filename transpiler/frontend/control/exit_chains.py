@@ -166,11 +166,11 @@ class _Chain:
         ]
 
     def _changes(self, k: int, j: int) -> bool:
-        """Whether the k-th part changes the j-th result."""
+        """True if the k-th part changes the j-th result."""
         return self.ends[k + 1][j] is not self.ends[k][j]
 
     def _is_flag(self, j: int) -> bool:
-        """Whether a result is the truth of the test that left the chain."""
+        """True if a result is the truth of the test that left the chain."""
         tests = [link.test if link.leaves_if else UNDEFINED for link in self.links]
         return all(end[j] is test for end, test in zip(self.ends, tests, strict=False))
 
@@ -249,7 +249,7 @@ class _Chain:
         return values
 
     def _truth(self, link: _Link, going_on: Block) -> Var:
-        """Whether a link leaves the chain."""
+        """True if a link leaves the chain."""
         if link.leaves_if:
             return link.test
         with self.builder.at(link.origin), self.builder.block() as block:

@@ -169,7 +169,7 @@ class Generators(Lists):
 
 
 def _one_by_one(node: Any) -> bool:
-    """Whether a generator expression gives one value for each of what it runs over."""
+    """True if a generator expression gives one value for each of what it runs over."""
     first, *rest = node.generators
     named = any(isinstance(n, gast.NamedExpr) for n in gast.walk(node))
     return not (rest or first.ifs or named) and isinstance(first.target, gast.Name)

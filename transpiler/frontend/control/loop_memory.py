@@ -53,7 +53,7 @@ class CarryPlan:
     together: bool = True  # what may be None, and starts so, is there or not at one time
 
     def is_empty(self) -> bool:
-        """Whether a body can be interpreted in the state in which the loop is met."""
+        """True if a body can be interpreted in the state in which the loop is met."""
         known = (self.locations, self.cells, self.growing, self.poison, self.absent)
         return not any(known)
 

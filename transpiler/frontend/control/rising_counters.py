@@ -45,7 +45,7 @@ def _is_asked(machine: Any, slot: CarriedSlot) -> bool:
 
 
 def _rises(machine: Any, slot: CarriedSlot) -> bool:
-    """Whether a counter starts at zero or above, and an iteration does not lower it."""
+    """True if a counter starts at zero or above, and an iteration does not lower it."""
     builder, start, last = machine.builder, slot.initial, slot.now()
     if not isinstance(start, (int, Array)) or not isinstance(last, (int, Array)):
         return False
@@ -56,7 +56,7 @@ def _rises(machine: Any, slot: CarriedSlot) -> bool:
 
 
 def _is_raised(value: Atom, counter: Var, builder: Builder) -> bool:
-    """Whether a value is a counter, or that and a little more, on every path.
+    """True if a value is a counter, or that and a little more, on every path.
 
     No loop runs so often that 64 bits do not hold what it adds to.
     """

@@ -136,7 +136,7 @@ class Extremum:
 
 
 def _is_int(value: Any) -> bool:
-    """Whether a value is a Python integer, known or not."""
+    """True if a value is a Python integer, known or not."""
     if isinstance(value, Array):
         return value.type == INT
     return isinstance(value, int) and not isinstance(value, bool)

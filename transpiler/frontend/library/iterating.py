@@ -126,7 +126,7 @@ def _parts(machine: Comprehensions, sources: list[Any], strict: bool = False) ->
 
 
 def _acts_in_vain(machine: Comprehensions, parts: list[Any]) -> bool:
-    """Whether a part may do something to give an element for which another has no companion."""
+    """True if a part may do something to give an element for which another has no companion."""
     lengths = [machine.builder.dim_of(p.length()) for p in parts if not isinstance(p, Endless)]
     if not any(isinstance(p, MappedElements) for p in parts) or len(set(lengths)) == 1:
         return False

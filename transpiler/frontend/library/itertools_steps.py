@@ -346,7 +346,7 @@ class GroupSteps(Steps):
         self.now, self.read = (key, found), True
 
     def same(self) -> bool:
-        """Whether the element that was read belongs to the group that was given last."""
+        """True if the element that was read belongs to the group that was given last."""
         machine, node = current().machine, self.place.node()
         test = machine.compare(gast.Eq(), self.of_group[1], self.now[0], node)
         return is_true(machine.truth(test, node))

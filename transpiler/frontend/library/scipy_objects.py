@@ -129,5 +129,5 @@ def instead_of(function: Any, name: str) -> str:
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether a value is a sparse matrix, or array, of SciPy's."""
+    """True if a value is a sparse matrix, or array, of SciPy's."""
     return type(value).__module__.startswith("scipy.sparse")

@@ -54,7 +54,7 @@ def is_number(value: Any) -> bool:
 
 
 def same_constant(left: Any, right: Any) -> bool:
-    """Whether two known values are interchangeable.
+    """True if two known values are interchangeable.
 
     >>> same_constant(0.0, -0.0), same_constant(float("nan"), float("nan")), same_constant(1, 1.0)
     (False, True, False)

@@ -196,7 +196,7 @@ class Snapshot:
                 put_back(value, content)
 
     def kept(self, key: int, *later: Snapshot) -> bool:
-        """Whether a container holds at later moments what it held at this one."""
+        """True if a container holds at later moments what it held at this one."""
         value, content = self.contents[key]
         if type(value) is Array:
             return False
@@ -236,7 +236,7 @@ def _same(left: Collection[Any], right: Collection[Any]) -> bool:
 
 
 def _holds_same(container: Any, content: Any, other: Any) -> bool:
-    """Whether two contents of a list, a dict or the like are the same objects in one order."""
+    """True if two contents of a list, a dict or the like are the same objects in one order."""
     if isinstance(container, list):
         return content[1] is other[1] and _same(content[0], other[0])
     if isinstance(container, set):

@@ -343,7 +343,7 @@ class Walk:
         self.lists, self.held = lists, [*lists, *held]
 
     def misses(self, values: Any, live: bool) -> bool:
-        """Whether Python's loop would see a change that this one does not.
+        """True if Python's loop would see a change that this one does not.
 
         ``live``: a change that it sees where it reads the list as it goes.
         """
@@ -364,7 +364,7 @@ class Positions:
         return self.values.element(self.position - 1)
 
     def more(self) -> bool:
-        """Whether there is another."""
+        """True if there is another."""
         return self.position < self.length
 
 

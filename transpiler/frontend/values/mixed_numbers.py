@@ -59,7 +59,7 @@ class Alternative:
         return _PYTHON[self.type.dtype.kind] if self.type.weak else self.type.dtype.type
 
     def held_by(self, dtype: np.dtype) -> bool:
-        """Whether a dtype holds the value exactly, whatever it is.
+        """True if a dtype holds the value exactly, whatever it is.
 
         >>> Alternative(INT).held_by(np.dtype("f8")), Alternative(INT, 3).held_by(np.dtype("f4"))
         (False, True)
@@ -76,7 +76,7 @@ class Alternative:
 
 
 def _holds(dtype: np.dtype, value: Any) -> bool:
-    """Whether a dtype holds a known number exactly."""
+    """True if a dtype holds a known number exactly."""
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         with np.errstate(all="ignore"):
@@ -118,7 +118,7 @@ class MixedNumber(Array):
         return Array(self._value)
 
     def is_exact(self) -> bool:
-        """Whether the common value is the number itself on every path."""
+        """True if the common value is the number itself on every path."""
         return all(a.held_by(self._value.type.dtype) for a in self.alternatives)
 
     @property
@@ -144,7 +144,7 @@ class MixedNumber(Array):
         raise ClassesNeeded(origin)
 
     def is_alternative(self, k: int) -> Any:
-        """Whether the number is of the class in place ``k``: a test, or a known truth."""
+        """True if the number is of the class in place ``k``: a test, or a known truth."""
         if len(self.alternatives) > 2:
             return self.which == k
         return self.which if k == 0 else apply(not_, self.which)
@@ -257,7 +257,7 @@ def described(description: Any) -> tuple[Alternative, ...] | None:
 
 
 def is_mixed(description: Any) -> bool:
-    """Whether a description is that of a number of several classes."""
+    """True if a description is that of a number of several classes."""
     kind = getattr(description, "kind", None)
     return isinstance(kind, tuple) and bool(kind) and kind[0] is MixedNumber
 

@@ -79,7 +79,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def is_from_library(kind: type | FunctionType) -> bool:
-    """Whether a class, or a function, is one of Python's own, NumPy's or SciPy's."""
+    """True if a class, or a function, is one of Python's own, NumPy's or SciPy's."""
     module = kind.__module__  # of classes of Cython's, a descriptor
     return isinstance(module, str) and module.split(".")[0] in _LIBRARY
 

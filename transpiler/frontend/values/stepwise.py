@@ -57,11 +57,11 @@ class Steps:
         raise NotImplementedError
 
     def more(self) -> bool:
-        """Whether there may be another element, by what is known without reading it."""
+        """True if there may be another element, by what is known without reading it."""
         return True
 
     def ends(self) -> bool:
-        """Whether it comes to an end."""
+        """True if it comes to an end."""
         return True
 
     def left(self) -> Iterable | None:
@@ -382,7 +382,7 @@ class MadeAt:
 
 
 def chosen(function: Any, item: Any, node: Any) -> bool:
-    """Whether a function, or None for the item itself, says yes; that must be known."""
+    """True if a function, or None for the item itself, says yes; that must be known."""
     machine = current().machine
     keep = item if function is None else machine.call_value(function, [item], {}, node)
     keep = machine.truth(keep, node)
@@ -455,7 +455,7 @@ def stepping(value: Any) -> Any:
 
 
 def is_iterator(value: Any) -> bool:
-    """Whether ``next`` of a value has a meaning."""
+    """True if ``next`` of a value has a meaning."""
     if isinstance(value, Iterable):
         return value.spent is not None or isinstance(value, Endless)
     return isinstance(value, (Steps, Generator))

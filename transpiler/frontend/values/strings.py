@@ -155,7 +155,7 @@ def display(value: Any, args: list[Any]) -> str:
 
 
 def has_run_time_values(value: Any) -> bool:
-    """Whether only the run knows what a value is printed as."""
+    """True if only the run knows what a value is printed as."""
     if isinstance(value, (Array, RuntimeText)):
         return True
     if isinstance(value, dict):
