@@ -35,6 +35,7 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import getitem, update
 
+_MOST_SEEN = 200  # values that an index is followed through
 _KEEPING = (room, widened)  # stores that make place, and leave all elements as they are
 
 
@@ -78,8 +79,26 @@ class KeptElements:
         """The array that holds a value when the forward sweep has ended, and where, if one does."""
         if value not in self.found:
             self._note()
-            self.found[value] = next(self._candidates(value), None)
+            candidates = (k for k in self._candidates(value) if not self._needs(k, value))
+            self.found[value] = next(candidates, None)
         return self.found[value]
+
+    def _needs(self, kept: Kept, value: Var) -> bool:
+        """True if a value may be needed to tell where it is kept, as in ``y[c] = d; z[d] = c``."""
+        pending, seen = [*kept.read.args[1:]], set[Var]()
+        while pending:
+            atom = pending.pop()
+            if atom is value or len(seen) > _MOST_SEEN:
+                return True
+            if not isinstance(atom, Var) or atom in seen:
+                continue
+            seen.add(atom)
+            other = self.found.get(atom)
+            if other is not None:
+                pending += other.read.args[1:]
+            elif isinstance(made := self.reads.definitions.get(atom), Apply):
+                pending += made.args
+        return False
 
     def _note(self) -> None:
         """Walk through the program, at the first question."""

@@ -26,7 +26,7 @@ from calque.transpiler.ir.builder import Builder
 
 _HOST_WORDS = frozenset(
     "float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128"
-    " newaxis pi inf nan e errstate ndarray generic integer floating".split()
+    " True_ False_ newaxis pi inf nan e errstate ndarray generic integer floating".split()
 )
 _COUNTS = {n: slice(0, 1) for n in ("empty", "zeros", "ones", "full", "identity")}
 _COUNTS |= {n: slice(None) for n in ("arange", "eye", "tri", "indices")}

@@ -13,13 +13,13 @@ from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.codegen.text.names import Names
 from calque.transpiler.codegen.text.signs import of_textbook, without_minus
 from calque.transpiler.codegen.text.spelling import (
+    attribute,
     call,
     constant,
     fill,
     fill_expression,
     literal,
     name,
-    parsed,
     plain,
     target,
     template,
@@ -77,7 +77,7 @@ class ExpressionWriter:
         """The tree of an atom among the other operands of its operation."""
         if not isinstance(atom, Var):
             if isinstance(atom, np.bool_) and not self.inside and not others:
-                return parsed(f"np.{atom}_").value  # True + True is 2
+                return attribute(name("np"), f"{atom}_")  # True + True is 2
             narrow = self.narrow and not self.inside
             return constant(None) if atom is UNDEFINED else literal(atom, others, narrow)
         if atom in self.paths:
