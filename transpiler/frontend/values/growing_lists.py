@@ -222,11 +222,11 @@ class Growing(LoopMemory):
     def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
         """The same cells in every attempt, so that the plan can speak of them."""
         if growth.rows is None:
-            growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed and growth.appends)
+            growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed)
         else:
             zip_trees(_take_version, growth.rows.buffers, buffers)
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
-            growth.rows.roomy = not fixed and growth.appends
+            growth.rows.roomy = not fixed
             growth.rows.since = self.builder.dims.count
         growth.rows.full = growth.per_round == 0
         if growth.changing:

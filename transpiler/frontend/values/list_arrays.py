@@ -110,7 +110,7 @@ class GrowingRows(Iterable):
     def begin_to_double(self) -> None:
         """Give arrays that may have no place at all one, before they grow."""
         dims = current().dims
-        if self.roomy or dims.nonnegative(first_leaf(self.buffers).dims[0] - 1):
+        if self.roomy is True or dims.nonnegative(first_leaf(self.buffers).dims[0] - 1):
             return
 
         def widen(buffer: Array) -> None:
