@@ -155,7 +155,7 @@ def imported(seed: int, folder: Path) -> Callable[..., Any]:
     return module.program  # type: ignore[no-any-return]
 
 
-MENDED = [34, 51, 91, 275, 299]  # rows gathered in an arm, read after it; a saved slice of no size
+MENDED = [34, 51, 91, 275, 299]  # once wrong, or refused
 
 
 @pytest.mark.parametrize("seed", [*sampled(range(SEEDS), 3), *MENDED])
