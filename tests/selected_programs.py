@@ -327,6 +327,22 @@ def running_sums_up_to_a_place(x):
     return np.sum(np.where(x > 2.0, np.cumsum(np.sqrt(x)), x))
 
 
+@program(np.array([0.0, 1.0, 4.0]))
+def a_mask_made_in_each_arm(v):
+    r = np.sqrt(v)
+    if v[1] > 0.0:
+        return np.sum(np.where(v > 0.0, r, 0.0))
+    return np.sum(np.where(v > 0.0, 2.0 * r, 0.0))
+
+
+@program(np.array([0.0, 1.0, 4.0]), edge=1.0)
+def a_mask_made_in_an_arm_and_outside(v):
+    r, s = np.sqrt(v), 0.0
+    if v[1] > 0.0:
+        s = np.sum(r[(v > 0.0) & (v < 9.0)])
+    return s + np.sum(np.where(v > 0.0, r, v))
+
+
 # extrema
 
 

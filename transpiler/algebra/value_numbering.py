@@ -139,7 +139,8 @@ class _ValueNumbers:
                 self.equal.update(zip(s.outs, arm.results, strict=True))
                 return arm.statements
         for flag, arm in ((True, s.then), (False, s.orelse)):
-            terms, holds = known.get((test, flag), ({}, {}))
+            # an arm within the other arm of an equal branch sees nothing that this one gives
+            terms, holds = ({}, {}) if test in truths else known.get((test, flag), ({}, {}))
             inside, within = known.new_child(dict(terms)), {**truths, **holds, test: flag}
             self.visit(arm, inside, within)
             known[test, flag] = self._learned(s, arm, inside, within)

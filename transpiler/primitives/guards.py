@@ -29,6 +29,7 @@ from calque.transpiler.primitives.selections import (
     either,
     holds,
     is_zero,
+    outside,
     same_condition,
     written,
 )
@@ -158,12 +159,12 @@ def _found(s: Any, var: Var, depth: int) -> Selection | None:
 
 
 def _of_branch(s: If, var: Var, depth: int) -> Selection | None:
-    """The selection of the arm taken, without what is said in words of the arms' inside."""
+    """The selection of the arm taken; what is said in words of the arms' inside is said again."""
     place, inside = s.outs.index(var), current().selections.inside.get(var)
     if inside is None or not isinstance(s.test, Var):
         return None
     arms = (guard_of(arm.results[place], depth) for arm in (s.then, s.orelse))
-    then, orelse = (None if g is None or not g.needs.isdisjoint(inside) else g for g in arms)
+    then, orelse = (None if g is None else outside(g, inside) for g in arms)
     return chosen(s.test, then, orelse)
 
 

@@ -6,9 +6,9 @@ of them are compared by their keys, so that ``c & c`` is ``c`` and is written on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.ir.core import Apply, Block, If, Var
 
+_MOST_AGAIN = 6  # operations by which a condition is made of values outside of an arm
 _LINKS = 4  # how far back a flag is followed that stays true
 
 
@@ -143,6 +144,54 @@ def either(left: Selection | None, right: Selection | None) -> Selection | None:
         return None  # one of the two holds everywhere
     key = _AnyOf(arms)
     return Selection(lambda: written(left) | written(right), key, *_joined(left, right))
+
+
+def outside(guard: Selection, inside: Collection[Var]) -> Selection | None:
+    """The same selection without the values of a block; None if these cannot be made outside.
+
+    What they are made of by functions of single elements is compared there once more.
+    """
+    if guard.needs.isdisjoint(inside):
+        return guard
+    needs: set[Var] = set()
+    if not all(_can_be_again(v, inside, needs, _MOST_AGAIN) for v in guard.needs):
+        return None
+
+    def write() -> Any:
+        builder = current()
+        with builder.block() as block:
+            condition = guard.write()
+        if not isinstance(condition, Array):
+            return condition
+        made: dict[Var, Var] = {}
+        local = {out: s for s in block.statements for out in s.outs}
+
+        def again(atom: Any) -> Any:
+            if not isinstance(atom, Var) or atom in made:
+                return made.get(atom, atom)
+            found = local.get(atom) or (atom in inside and builder.definitions.get(atom))
+            if not isinstance(found, Apply):
+                return atom
+            args = tuple(map(again, found.args))
+            made[atom] = atom.again()
+            builder.emit(replace(found, outs=(made[atom],), args=args, origin=builder.origin))
+            return made[atom]
+
+        return Array(again(condition.atom))
+
+    return replace(guard, write=write, needs=frozenset(needs))
+
+
+def _can_be_again(value: Var, inside: Collection[Var], needs: set[Var], depth: int) -> bool:
+    """True if a value of a block can be made outside; ``needs`` gets what it is made of there."""
+    if value not in inside:
+        needs.add(value)
+        return True
+    made = current().definitions.get(value)
+    if not depth or not isinstance(made, Apply) or made.primitive.kind != "elementwise":
+        return False
+    operands = (a for a in made.args if isinstance(a, Var))
+    return all(_can_be_again(a, inside, needs, depth - 1) for a in operands)
 
 
 def chosen(test: Var, then: Selection | None, orelse: Selection | None) -> Selection | None:
