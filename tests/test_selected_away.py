@@ -71,7 +71,7 @@ def test_second_derivatives_are_numbers(name):
 
 
 @pytest.mark.parametrize("way", ["grad", "jit"])
-@pytest.mark.parametrize("seed", sampled(range(300), 2))
+@pytest.mark.parametrize("seed", [*sampled(range(300), 2), 142, 200])  # two once were wrong
 def test_random_programs(seed, way, tmp_path):
     f = loaded(tmp_path, random_selections.text(seed))
     args = random_selections.arguments(seed)
