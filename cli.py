@@ -135,7 +135,7 @@ def _add_commands(
     command: Callable[[str, Callable[[argparse.Namespace], int], str], _Parser],
     target: Callable[[_Parser], None],
 ) -> None:
-    """What each command takes."""
+    """Add the commands, each with what it takes."""
     show = command("show", _show, "Print the source of a function, transformed.")
     target(show)
     stages = ("core", "numpy", "kernels", "cuda")
@@ -269,7 +269,7 @@ def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> t
 
 
 def _is_finite(fn: Callable[..., Any], args: tuple[Any, ...]) -> bool:
-    """Whether a function has finite values at these arguments."""
+    """True if a function has finite values at these arguments."""
     try:
         with np.errstate(all="ignore"):
             values = _leaves(fn(*copy.deepcopy(args)))

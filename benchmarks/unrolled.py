@@ -1,4 +1,4 @@
-"""How the time to transform grows with the iterations of a loop that is unrolled.
+"""Transform times of loops that are unrolled, by their number of iterations.
 
     python benchmarks/unrolled.py [--write] [--only PATTERN] [--sizes 10,40,160]
                                   [--patience SECONDS] [--before FOLDER]

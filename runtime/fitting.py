@@ -99,9 +99,9 @@ def unsupported(value: Any) -> None:
 
 
 def no_policy(value: Any) -> None:
-    """What ``jax.checkpoint`` is given to say which values are saved."""
+    """The policies that ``jax.checkpoint`` takes, of which values are saved."""
     if value is not None:
-        reason = "what is saved cannot be chosen; every=k saves a loop's values at each k-th round"
+        reason = "what is saved cannot be chosen; every=k saves a loop's at each k-th iteration"
         raise Unfit("None", UnsupportedOption, reason)
 
 

@@ -113,7 +113,7 @@ def _is_library(file: str) -> bool:
 
 
 def level_of_user() -> int:
-    """How many calls up the user's code is, for ``warnings.warn`` in the caller."""
+    """The number of calls up to the user's code, for ``warnings.warn`` in the caller."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         frame, level = frame.f_back, level + 1

@@ -138,7 +138,7 @@ class Transformed:
         return self.asked(lambda dispatcher, given: dispatcher.find(given, kwargs)[0], args)
 
     def asked(self, find: Callable[[Dispatcher, Any], Program], args: tuple[Any, ...]) -> Program:
-        """What ``find`` gives for this function's dispatcher and complete arguments."""
+        """The result of ``find`` for this function's dispatcher and complete arguments."""
         args = complete(self, args)
         if (lent := self._lent) is not None and not debug_nans.checking() and lent.take():
             with lent.stand_in:

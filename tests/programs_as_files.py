@@ -31,7 +31,7 @@ def as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """What a call gives, or the error that it raises; arrays among the arguments are copied."""
+    """The result of a call, or the error that it raises; arrays among the arguments are copied."""
     given = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

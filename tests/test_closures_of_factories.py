@@ -33,7 +33,7 @@ def powers(x, *more):
 
 
 class Broken:
-    """What is captured, and raises where it is read."""
+    """A captured object that raises where it is read."""
 
     def __init__(self, error: type[Exception]):
         self.error = error

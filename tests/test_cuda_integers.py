@@ -262,7 +262,7 @@ def test_loops_over_integers() -> None:
 
 
 def test_counters_are_written_as_they_are() -> None:
-    """What 64 bits hold needs no care, nor has what an index is made of."""
+    """Numbers that 64 bits hold need no care, nor have those of which an index is made."""
 
     def steps(x, n):
         s, k = 0.0, 0

@@ -141,7 +141,7 @@ def around_three_places(x):
 
 
 def two_of_three(x):
-    """Which of them trade places is for a number to say."""
+    """A number says which of the buffers trade places."""
     u, v, w = x.copy(), np.zeros_like(x), np.sin(x)
     for t in range(4):
         v[1:] += 0.5 * u[:-1] * w[1:]
@@ -275,7 +275,7 @@ def squares_and_products(v):
 
 
 def a_loop_that_is_gone(v):
-    """What its list would have had is read by no one."""
+    """No one reads what the list of such a program would have had."""
     out, other, s = [], [], 0.0
     for t in v:
         if len(out) > 0:

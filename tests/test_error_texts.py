@@ -121,7 +121,7 @@ def named(form: str) -> str:
 
 
 def error_of(function: Any, *args: Any) -> tuple[Any, ...]:
-    """What a call raises: its class, its arguments with their classes, and what it has besides."""
+    """The error of a call: its class, its arguments with their classes, and what it has besides."""
     with pytest.raises(Exception) as raised:
         function(*args)
     error: Any = raised.value

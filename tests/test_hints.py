@@ -1,4 +1,4 @@
-"""What a refusal says to write instead leads somewhere: it names the user's thing, and is right."""
+"""Refusals say what to write instead: they name the user's thing, and the way works."""
 
 from __future__ import annotations
 

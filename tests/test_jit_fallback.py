@@ -1,4 +1,4 @@
-"""What runs as NumPy source under ``jit`` says so: once, with the line and the reason."""
+"""Functions that run as NumPy source under ``jit`` say so: once, with the line and the reason."""
 
 from __future__ import annotations
 

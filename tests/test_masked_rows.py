@@ -1,4 +1,4 @@
-"""What a mask picks of each row, in a loop, for a batch: values that no path reads are no obstacle."""
+"""Masks pick of each row in a loop, for a batch: values that no path reads are no obstacle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where paths meet with numbers of several classes, each keeps its value, and computes as its class.
+"""Numbers of several classes where paths meet: each keeps its value, and computes as its class.
 
 A Python float adapts to the arrays it meets (NEP 50), a float32 does not; NumPy's truths add up to
 a truth, Python's to an integer; an integer beyond 2**53 is no float. The oracle is the function.

@@ -227,7 +227,7 @@ def under_a_test(a, b):
     return np.sum(a * b)
 
 
-def rounds(a, b):
+def at_each_iteration(a, b):
     for i in range(1, len(a)):
         a[i] = a[i - 1] * b[i]
     return np.sum(a * b)
@@ -250,7 +250,7 @@ def by_a_helper(a, b):
 
 STORING = [
     *(stored_element, stored_slice, through_a_view, through_a_shape, in_place, by_out),
-    *(by_a_method, by_copyto, added_at, under_a_test, rounds, the_second, by_a_helper),
+    *(by_a_method, by_copyto, added_at, under_a_test, at_each_iteration, the_second, by_a_helper),
 ]
 FORMS: dict[str, Callable[..., Any]] = {
     "jit": lambda fn, a, b: calque.jit(fn)(a, b),
@@ -292,7 +292,7 @@ def test_what_is_stored_into_is_no_other_argument(fn: Callable[..., Any], form: 
     ids=["grad", "jacfwd", "vmap", "vjp", "linearize"],
 )
 def test_nor_where_a_transformed_function_calls(fn: Callable[..., Any], transform: Any) -> None:
-    """What plain Python would see through the other name, a transformed function would not."""
+    """Stores that plain Python would see through another name are refused."""
     whole = np.stack([X, X]) if transform is calque.vmap else X
     transform(fn)(whole.copy(), whole.copy())
     with pytest.raises(AliasUndecided):

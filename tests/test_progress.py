@@ -1,4 +1,4 @@
-"""What takes long is said on a terminal, once in a notebook, and in the log wherever that goes."""
+"""Long work is told on a terminal, once in a notebook, and in the log wherever that goes."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_more_iterations_than_python_takes_levels(name):
 
 
 def calls(make: Callable[[], Any]) -> int:
-    """How many functions are called, which no other process on the machine changes."""
+    """The number of functions called, which no other process on the machine changes."""
     profile = cProfile.Profile()
     profile.runcall(make)
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]

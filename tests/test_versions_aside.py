@@ -259,7 +259,7 @@ CHECK_ALL = "for fn, _ in functions: fn.wait()\ncheck()\n"
 
 
 def ran(folder: Path, script: str, **environment: str) -> str:
-    """What a script writes in a process of its own, which must end soon, and well."""
+    """The output of a script in a process of its own, which must end soon, and well."""
     (folder / "script.py").write_text(script)
     done = subprocess.run(
         [sys.executable, str(folder / "script.py")],

@@ -171,7 +171,7 @@ def test_derivatives_of_numbers_as_arrays(number, reshaped):
 
 @pytest.mark.parametrize("reshaped", RESHAPED)
 def test_a_number_of_pythons_that_a_loop_carries(reshaped):
-    """The first round's number has no methods, and no index: it is Python's in generated code, too."""
+    """The first iteration's number has no methods and no index: it is Python's in the text, too."""
     change = RESHAPED[reshaped]
 
     def f(a, n):

@@ -68,7 +68,7 @@ def shop(days: int) -> Callable[[Any], Any]:
 
 
 class Store:
-    """What a simulation changes, with a log."""
+    """The state that a simulation changes, with a log."""
 
     def __init__(self, level):
         self.level, self.sold, self.log = level, 0.0, []

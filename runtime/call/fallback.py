@@ -39,7 +39,7 @@ class JitFallback(RuntimeWarning):
 
 
 def refused_by(error: str, said: str, text: str, title: str, function: Function) -> Fallback:
-    """What Numba said of the kernels of a text, and the user's line that it is about.
+    """Numba's message about the kernels of a text, and the user's line that it is about.
 
     ``error`` is the name of its error, ``title`` that of the file of the text.
     """
@@ -54,7 +54,7 @@ def refused_by(error: str, said: str, text: str, title: str, function: Function)
 
 
 def _origin_of(line: int, text: str, function: Function) -> Origin | None:
-    """Where what stands on a line of a text with kernels stands in the user's source."""
+    """The place in the user's source of a line of a text with kernels."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0):
             origins = {function.name: function.origins, **function.kernel_origins}
@@ -77,7 +77,7 @@ def is_of_compiler(error: BaseException) -> bool:
 
 
 def message(name: str, found: Sequence[Fallback], library: str = "NumPy") -> str:
-    """What ``JitFallback`` says of a function, and ``explain`` too."""
+    """The text that ``JitFallback`` shows for a function, and ``explain`` too."""
     whole = any(f.whole for f in found)
     head = f"{name if whole else f'A part of {name}'} runs as {library} source"
     shown = [str(CalqueError(f.why, f.origin, f.hint)) for f in found[:_MOST]]

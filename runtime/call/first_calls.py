@@ -1,4 +1,4 @@
-"""What first runs of programs with kernels find out: that Numba refuses one, or sizes differ."""
+"""First runs of programs with kernels, which find out that Numba refuses one, or sizes differ."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Program(Surroundings):
                 )
 
     def _name_of(self, position: int) -> str:
-        """What the user calls a leaf of the arguments."""
+        """The user's name of a leaf of the arguments."""
         places = self.traced.builder.leaf_of_param.items()
         return next((p.name for p, k in places if k == position and p.name), "an argument")
 

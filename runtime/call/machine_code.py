@@ -186,7 +186,7 @@ def attach(namespace: dict[str, Any], module: str, key: str | None) -> tuple[Ker
 
 
 def _within(value: Any) -> Any:
-    """What is compiled of what a module defines: ``forms_errors`` wraps a kernel."""
+    """The compiled function within a module's definition: ``forms_errors`` wraps a kernel."""
     while not hasattr(value, "versions") and not hasattr(value, "targetoptions"):
         if not hasattr(value, "__wrapped__"):
             break

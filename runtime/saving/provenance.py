@@ -43,7 +43,7 @@ def _inner(transformed: Transformed | Checkpoint) -> Any:
 
 
 def _parts(transformed: Any) -> list[Any]:
-    """What a composition is made of: itself first, the plain function last."""
+    """The functions of which a composition is made: itself first, the plain function last."""
     found = [transformed]
     while isinstance(found[-1], (Transformed, Checkpoint)):
         found.append(_inner(found[-1]))
@@ -208,7 +208,7 @@ def _function_of(plain: Any) -> Any:
 
 
 def _named_in_file(transformed: Any, plain: Any) -> tuple[str | None, Any]:
-    """What of its module stands for a function, or for a part of what is made of it, and for which.
+    """The name in its module of a function, or of a part of what is made of it, and its function.
 
     The name of the function itself comes first, decorated or not, and None as its part.
     """

@@ -315,7 +315,7 @@ def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:
-    """What runs as NumPy source under ``jit``, or uncompiled, and why: what the call warns of."""
+    """The parts that run as NumPy source under ``jit``, or uncompiled, with the reasons."""
     lines = []
     for name, off in _UNCOMPILED.items():
         if program.traced.compiled and os.environ.get(name) == off:

@@ -15,7 +15,7 @@ FIRST, LATER = 0, 1  # what calls wait for, and what makes later calls quicker
 
 
 class BackgroundWork:
-    """What is done in the background for calls of some types; done once only."""
+    """Work that is done in the background for calls of some types, and once only."""
 
     def __init__(self, work: Callable[[], None]):
         self.work = work

@@ -64,7 +64,7 @@ class Graph:
 
 
 class Event:
-    """How far a stream was, and those that it had waited for."""
+    """A place in a stream, and those of others that it had waited for."""
 
     def __init__(self, seen: order.Seen):
         self.seen = seen
@@ -234,7 +234,7 @@ def taken(memory: numpy.ndarray) -> None:
 
 
 def sent() -> None:
-    """What the host has sent is there when the call returns, for all streams."""
+    """All that the host has sent is there when the call returns, for all streams."""
     order.waited(current().seen)
 
 
@@ -248,7 +248,7 @@ def all_done() -> None:
 def made(
     compute: Callable[[], Any], given: Sequence[Any], note: Callable[[Any], None] = lambda _: None
 ) -> Any:
-    """What is computed of arrays; where that is recorded, memory with NaN in it until then.
+    """The result of a computation; where that is recorded, memory with NaN in it until then.
 
     ``note`` is called with what was computed, when it is.
     """

@@ -1,4 +1,4 @@
-"""What the stand-in computes with NumPy: at once, or when the graph is launched that has it."""
+"""The stand-in's computations with NumPy: at once, or when the graph is launched that has one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def computed(
 
 
 def as_held(memory: Any, held: Callable[[Any], Any]) -> Any:
-    """What a copy holds."""
+    """The elements of a copy."""
     return held(memory)
 
 

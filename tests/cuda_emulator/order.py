@@ -1,4 +1,4 @@
-"""What comes before what, of all that streams do: two that touch one memory must say who is first.
+"""The order of all that streams do: two that touch one memory must say who is first.
 
 Each stream counts what it does, and knows how far others were when it waited for them: for an event,
 or because the host has waited, and asks for more since. The null stream waits for all, and they for
@@ -17,7 +17,7 @@ _last: dict[int, tuple[Any, tuple[int, int] | None, Seen]] = {}  # by memory: st
 
 
 def merge(into: Seen, other: Seen) -> None:
-    """What another one knows is known here, too."""
+    """Everything that another one knows is known here, too."""
     for stream, done in other.items():
         into[stream] = max(into.get(stream, 0), done)
 

@@ -1,4 +1,4 @@
-"""Which bytes of the stand-in's memory hold what a program has stored; others must not be read.
+"""The bytes of the stand-in's memory that a program has stored; others must not be read.
 
 New memory holds nothing. A copy of it holds nothing where that does, for arrays that grow are
 copied with the room behind them; what computes with it, or takes it to the host, is an error.

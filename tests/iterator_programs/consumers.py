@@ -1,4 +1,4 @@
-"""What consumes iterators: how far it goes, in which order, and what is left."""
+"""Consumers of iterators: how far each goes, in which order, and what is left."""
 
 from __future__ import annotations
 

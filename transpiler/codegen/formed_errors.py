@@ -50,7 +50,7 @@ class KernelErrors:
         self.used: list[str] = []  # by the kernel that is being written
 
     def statement(self, s: Effect, operands: list[Any]) -> gast.stmt:
-        """What stands in a kernel for a ``raise`` or an ``assert``."""
+        """The statement that stands in a kernel for a ``raise`` or an ``assert``."""
         if _is_plain(parsed(s.template)):
             return without_quotes(fill(s.template, operands))
         slots = [name(f"slot_{k}_") for k in range(len(operands))]

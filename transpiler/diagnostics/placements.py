@@ -123,7 +123,7 @@ def _obstacles(loop: Statement, target: Target) -> Iterator[Statement]:
 
 
 def _told(s: Statement) -> tuple[str, Origin | None]:
-    """What a statement has that no kernel takes, and where it stands."""
+    """The part of a statement that no kernel takes, and its place."""
     if isinstance(s, Apply):
         return numbers_of_no_kernel(s) or _called(s), s.origin
     if isinstance(s, Effect):
@@ -147,7 +147,7 @@ _HINTS = {
 
 
 def _hint(s: Statement) -> str | None:
-    """What to write in place of a statement that no kernel takes."""
+    """Advice for a statement that no kernel takes."""
     if isinstance(s, Apply):
         return _HINTS["numbers"] if numbers_of_no_kernel(s).startswith("numbers") else None
     return _HINTS["effect" if isinstance(s, Effect) else "names"]
@@ -164,7 +164,7 @@ class Fallback:
 
 
 def fallbacks(function: Function, target: Target) -> tuple[Fallback, ...]:
-    """What of a jitted function is as slow as it is without ``jit``.
+    """The parts of a jitted function that are as slow as they are without ``jit``.
 
     Loops around calls on arrays, such as factorizations, are not: the calls take the time.
     """

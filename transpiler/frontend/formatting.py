@@ -64,7 +64,7 @@ class Texts(State):
         return RuntimeText([RuntimeHole(as_it_is(value), conversion, spec)])
 
     def _by_own_method(self, value: Any, conversion: str, spec: Any, node: Any) -> Any:
-        """What a method of the user's class makes of an instance; None where there is none."""
+        """The result of a method of the user's class for an instance; None where there is none."""
         for name in _OWN_METHODS[conversion]:
             method = method_of(value, name)
             if method is None or not has_run_time_values(value):

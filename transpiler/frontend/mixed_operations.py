@@ -1,4 +1,4 @@
-"""What is computed with numbers whose class differs between paths (see values.mixed_numbers).
+"""Operations on numbers whose class differs between paths (see values.mixed_numbers).
 
 An operation that NumPy does in one dtype, whatever the class, is recorded once, in that dtype. One
 that it does in several is a branch on the class, each arm with numbers of one class.
@@ -197,7 +197,7 @@ class _Once:
         return all(_held(o, d) for c in self.cases for o, d in zip(c.operands, c.loops[:-1]))
 
     def _with_known(self, again: Again) -> tuple[Any] | None:
-        """Where classes with a known value give the same number in the dtypes of the others."""
+        """The operation, if known values give the same number in the dtypes of the others."""
         rest = [c for c in self.cases if self._computed(c) is None and not self._is_zero(c)]
         groups = {c.loops[:-1] for c in rest}
         if len(groups) != 1:
@@ -261,7 +261,7 @@ class _Once:
     def _wrapped(
         self, record: Callable[[], Any], results: list[Alternative]
     ) -> tuple[Any] | None:
-        """What is recorded, with the classes that it may have; None if it cannot say which."""
+        """The recorded result with the classes that it may have; None if it cannot say which."""
         alternatives = united(results)
         which = None
         numbers = [a for a in self.args if isinstance(a, MixedNumber)]

@@ -109,7 +109,7 @@ class NativeCalls(Statements):
         return called
 
     def _lift_result(self, result: Any) -> Any:
-        """What Python's own call gives, as the program has it."""
+        """The result of Python's own call, as the program has it."""
         if isinstance(result, np.ndarray) and result.dtype.kind in "biufc":
             return FUNCTIONS[np.asarray](result)
         if isinstance(result, (list, dict, set)):

@@ -146,7 +146,7 @@ def _one_or_fraction(machine: Any, base: Any, exponent: Any) -> Any:
 
 
 def possible_signs(machine: Any, value: Any) -> set[int]:
-    """Which signs an integer may have here; arguments that decide are asked for theirs.
+    """The signs that an integer may have here; arguments that decide are asked for theirs.
 
     Known integers have one: {1}, {0} or {-1}.
     """

@@ -223,7 +223,7 @@ def _codes(tree: ast.Module, code: CodeType) -> Iterator[CodeType]:
 
 
 def _all_codes(texts: list[ast.Module], path: str, flags: int) -> list[CodeType]:
-    """What texts are compiled to, in which a cell of a notebook may ``await``."""
+    """The codes of texts, and those within, in which a cell of a notebook may ``await``."""
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     pending = [compile(text, path, "exec", flags, dont_inherit=True) for text in texts]
     found: list[CodeType] = []

@@ -170,7 +170,7 @@ class Array:
 
     @property
     def bit(self) -> int:
-        """What stands for this cell in a set of partners."""
+        """The bit that stands for this cell in a set of partners."""
         if not self._bit:
             linked = current().linked
             self._bit = 1 << len(linked)

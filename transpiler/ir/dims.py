@@ -499,7 +499,7 @@ class Dims:
         return tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
 
     def made_by(self, name: str) -> tuple[Callable[..., Any], list[DimLike]] | None:
-        """What computes the size by that symbol, and of which sizes; None if that is not known."""
+        """The function that computes the size by that symbol, and its sizes; None if not known."""
         if name in self.quotients:
             length, step = self.quotients[name]
             return lambda n: (n + (step - 1)) // step, [length]

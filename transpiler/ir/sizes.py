@@ -109,7 +109,7 @@ class Sizes:
         return NeedsKnownValue(message, self.origin, hint or _way_to_know(value))
 
     def _run_time_data(self, value: Any) -> str:
-        """What only the run knows of what a value is computed of: arguments by name, if any."""
+        """The run-time values of which a value is computed: arguments by name, if any."""
         found: dict[str, None] = {}
         pending, seen = [getattr(value, "atom", value)], set[Any]()
         while pending:
@@ -188,7 +188,7 @@ def _is_size(statement: Any) -> bool:
 
 
 def _way_to_know(value: Any) -> str:
-    """How a value may become known that depends on run-time data."""
+    """Advice for a value that must be known and depends on run-time data."""
     kind = value.dtype.kind if hasattr(value, "dtype") else "i"
     if kind in "iu":
         return "pass it as an integer argument of the function"

@@ -1,4 +1,4 @@
-"""Which stage each thread is at that makes a program, and at which line of the user's."""
+"""The stage of each thread that makes a program, and its line of the user's."""
 
 from __future__ import annotations
 

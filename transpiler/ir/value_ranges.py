@@ -122,7 +122,7 @@ class Magnitudes:
         return known and fits(_combined(name, *map(self.of, s.args)))
 
     def _made(self, value: Var) -> Statement | None:
-        """What makes a value; None of one that nothing reads any more: its loop has dropped it."""
+        """The statement that makes a value; None of one that nothing reads any more."""
         made = self.definitions.get(value)
         return made if made is not None and value in made.outs else None
 

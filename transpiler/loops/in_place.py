@@ -128,7 +128,7 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
 
 
 class UsesOfOwned:
-    """Where a planned block reads the arrays that are its own, and which branches make them."""
+    """The places where a planned block reads arrays of its own, and the branches that make them."""
 
     def __init__(self, block: Block, owned: Owned):
         self.read: dict[Var, int] = {}  # the number of the last statement that reads an array
@@ -148,7 +148,7 @@ class UsesOfOwned:
                 self.read.update(dict.fromkeys(core.free_vars(inner), number))
 
     def in_arm(self, s: If, arm: Block) -> dict[Var, Atom]:
-        """What is an arm's own of the arrays of the block around: nobody reads them later."""
+        """The arrays of the block around that are an arm's own: nobody reads them later."""
         here = self.number.get(id(s), 0)
         return {
             var: arm.results[s.outs.index(made)]

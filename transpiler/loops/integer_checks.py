@@ -86,7 +86,7 @@ def _checks(s: Apply, builder: Builder, loops: Sequence[_ArrayLoop]) -> list[Sta
 
 
 def _of_sign(s: Apply, builder: Builder) -> list[Statement]:
-    """What looks at an exponent of NumPy's integers, or at Python's shift count, below zero.
+    """The check of an exponent of NumPy's integers, or of Python's shift count, below zero.
 
     And at the base of a power of Python's floats: zero to a negative power is refused.
     """

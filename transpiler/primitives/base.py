@@ -58,7 +58,7 @@ SPARSE = (
 
 
 def _as_arrays(value: Any) -> str:
-    """What to write in place of a value that NumPy cannot take for an array."""
+    """Advice for a value that NumPy cannot take for an array."""
     if type(value).__module__.startswith("scipy.sparse"):
         return SPARSE
     if isinstance(value, (dict, set)):

@@ -67,7 +67,7 @@ def _nan_quantile(x: Array, q: Any, axis: Any, keepdims: bool, method: str) -> A
 
 
 def _between(low: Any, high: Any, part: Any, method: str) -> Any:
-    """What lies so far towards the next of two numbers; a median is their mean."""
+    """The number that lies ``part`` of the way from one to the next; a median is their mean."""
     if method == "median":
         return np.where(part == 0, low, (low + high) / 2.0)
     step = high - low  # NaN between equal infinities, as NumPy's

@@ -241,7 +241,7 @@ fabs.jvp, fabs.vjp = _abs_jvp, _abs_vjp
 
 
 def operator(primitive: Primitive, counts: bool = False) -> Callable[..., Any]:
-    """What a Python operator means: unlike the ufunc, it leaves Python scalars weak.
+    """The meaning of a Python operator: unlike the ufunc, it leaves Python scalars weak.
 
     One that ``counts`` takes Python's bools for integers, as Python does.
     """

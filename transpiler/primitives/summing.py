@@ -1,4 +1,4 @@
-"""Which operations add, or multiply, many numbers in an order of NumPy's or LAPACK's own.
+"""Operations that add, or multiply, many numbers in an order of NumPy's or LAPACK's own.
 
 ``jit(f, reassociate=False)`` leaves these to NumPy: a kernel's loop would add in another order.
 Scans are not among them: each element continues the one before, in a loop as in NumPy.

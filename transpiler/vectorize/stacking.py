@@ -461,5 +461,5 @@ def has_effects(block: Block) -> bool:
 
 
 def _rows(args: Sequence[Any], batched: Sequence[bool], example: Any) -> list[Any]:
-    """What one of the examples has in place of batched values."""
+    """The value that one of the examples has in place of batched values."""
     return [a[example] if b else a for a, b in zip(args, batched, strict=True)]

@@ -34,7 +34,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a statement stands: its number in the text, and the loops and tests around it."""
+    """A statement's place: its number in the text, and the loops and tests around it."""
 
     statement: Statement | None
     number: int
@@ -51,7 +51,7 @@ class Reads:
     definitions: dict[Var, Statement] = field(default_factory=dict)
     flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
     readers: dict[Var, list[Place]] = field(default_factory=dict)
-    inside: set[Hashable] = field(default_factory=set)  # what differs from round to round
+    inside: set[Hashable] = field(default_factory=set)  # what differs from iteration to iteration
     loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
     steady: set[Hashable] = field(default_factory=set)  # the symbols of sizes that do not
     alike: dict[int, Hashable] = field(default_factory=dict)  # see _alike
@@ -90,7 +90,7 @@ class Reads:
                     self.readers.setdefault(atom, []).append(place)
 
     def _sizes(self, made: Iterable[Var], loops: tuple[For | While, ...]) -> None:
-        """Note the symbols of sizes: one first seen in a loop has a value for each round."""
+        """Note the symbols of sizes: one first seen in a loop has a value for each iteration."""
         new = {name for v in made for d in v.type.dims for name in dim_symbols(d)}
         if loops:
             self.inside |= new - self.steady
@@ -142,7 +142,7 @@ def meets(reads: Reads, store: Place, read: Place) -> bool:
 
 
 def _alike(reads: Reads, place: Place) -> Hashable:
-    """What is the same for places that meet the same ones: the same elements at the same times."""
+    """A key that places share if they meet the same ones: the same elements at the same times."""
     if place.number not in reads.alike:
         parts = _parts_of(place.statement)
         ends = [None if part is None else _ends(reads, part, {}) for part in parts or ()]
@@ -163,7 +163,7 @@ def _meets(reads: Reads, store: Place, read: Place) -> bool:
     parts = _parts_of(store.statement), _parts_of(read.statement)
     for shared in range(common + 1):
         if shared == common and read.number <= store.number:
-            continue  # within one round of all common loops, the read comes first
+            continue  # within one iteration of all common loops, the read comes first
         second = _renamed(reads, store.loops[:shared])
         system = bounds_of(reads, store, {}) + bounds_of(reads, read, second)
         if shared < common:
@@ -202,7 +202,7 @@ class _Along:
 
 
 def _parts_of(s: Statement | None) -> Sequence[_Along | None] | None:
-    """What a statement reads or stores along each axis; None for an axis of which nothing is known.
+    """The part of each axis that a statement reads or stores; None where nothing is known.
 
     None altogether if its index is more than numbers and slices.
     """
@@ -237,7 +237,7 @@ def expression_of(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -
 
 
 def bounds_of(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> list[Affine]:
-    """What the loops around a statement say of their counters, and the tests."""
+    """The inequalities by which loops and tests around a statement bound their counters."""
     system = []
     for loop in place.loops:
         for phi, init, _, up in _counters(reads, loop):
@@ -267,7 +267,7 @@ def bounds_of(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> 
 def _later_round(
     reads: Reads, place: Place, shared: int, renamed: dict[Hashable, Hashable]
 ) -> list[Affine]:
-    """What the numbers of a loop are in a later iteration than that of a place in it."""
+    """The inequalities between numbers of a loop in a later iteration and at a place in it."""
     loop = place.loops[shared]
     system = []
     if isinstance(loop, For) and type(loop.step) is int:
@@ -298,7 +298,7 @@ def _counters(reads: Reads, loop: For | While) -> Iterator[tuple[Var, Atom, Atom
 
 
 def _steps(reads: Reads, phi: Var, after: Atom) -> list[int] | None:
-    """What an iteration may add to a number, if that is known: one number for each path."""
+    """The steps that an iteration may add to a number, one for each path, if they are known."""
     made = reads.definitions.get(after) if isinstance(after, Var) else None
     if isinstance(made, If):
         k = made.outs.index(after)

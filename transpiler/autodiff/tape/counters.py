@@ -70,11 +70,11 @@ def count_again(
         where = first_use(block, phi)
         with builder.at(recorder.origin_at(block, where)), builder.block() as places:
             if isinstance(s, While):
-                rounds = index  # they are counted from 0
+                ended = index  # iterations, which are counted from 0
             else:
                 first = wrap_atom(s.start)
-                rounds = index - first if s.step == 1 else first - index
-            more: Any = rounds if added == 1 else rounds * wrap_atom(added)
+                ended = index - first if s.step == 1 else first - index
+            more: Any = ended if added == 1 else ended * wrap_atom(added)
             now = more + wrap_atom(start) if sign > 0 else wrap_atom(start) - more
         found = atom(now)
         if isinstance(found, Var) and found is not index.atom:

@@ -64,7 +64,7 @@ class Kept:
 
 @dataclass(eq=False)
 class KeptElements:
-    """What arrays of a forward program hold to its end, found when it is asked for."""
+    """The elements that arrays of a forward program hold to its end, found when asked for."""
 
     function: Function
     builder: Builder
@@ -139,7 +139,7 @@ class KeptElements:
         return loops[-1].body if loops else None
 
     def _kept(self, value: Var, s: Apply, own: Var, dynamic: Any) -> Iterator[Kept]:
-        """What holds the element of a read, or of a store, if it is that to the end."""
+        """The element of a read, or of a store, as kept if its array holds it to the end."""
         if elements_of(s) is None or value.type.dtype != own.type.dtype:
             return
         final = self._last_version(own, self.places[id(s)])
@@ -211,7 +211,7 @@ class KeptElements:
 
 @dataclass(eq=False)
 class Sources:
-    """What the values of a loop's or an arm's inside can be had of: kept elements, or operands.
+    """The sources of values within a loop or an arm: kept elements, or operands.
 
     Where the sweep back is ``restoring`` versions of an array, elements are read from those that it
     has ``restored`` here: the last version is no more then.
@@ -227,7 +227,7 @@ class Sources:
         return self._read(value) is not None
 
     def get(self, value: Var) -> Statement | None:
-        """What makes a value once more, if that is known."""
+        """The statement that makes a value once more, if one is known."""
         return self._read(value) or self.definitions.get(value)
 
     def __getitem__(self, value: Var) -> Statement:

@@ -310,7 +310,7 @@ class CudaLauncher(Launcher):
         return gast.BinOp(stop, gast.Sub(), self._bound(loop.start))
 
     def _bound(self, atom: Atom) -> Any:
-        """Where a loop of a kernel ends, by the names that arrays have before the launch."""
+        """The end of a loop of a kernel, by the names that arrays have before the launch."""
         return _Given(self, self._scope).visit(self.expressions.atom(atom))
 
     def _width(self, line: str) -> int:

@@ -144,7 +144,7 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
 
 
 def _integers_in(node: gast.Call) -> slice | None:
-    """Which arguments of a call are integers of the host: sizes, and ends of ranges."""
+    """The arguments of a call that are integers of the host: sizes, and ends of ranges."""
     match node.func:
         case gast.Name(id="range" | "min" | "max"):
             return slice(None)

@@ -375,7 +375,7 @@ def _text(name: str) -> str | None:
 
 
 def combined_text(how: str, dtype: np.dtype) -> str:
-    """How two numbers of a dtype, ``value`` and ``other``, are put together; ``{f}`` is its letter.
+    """The text that combines ``value`` and ``other`` of a dtype; ``{f}`` is the dtype's letter.
 
     >>> combined_text("sum", np.dtype("i8")), combined_text("sum", np.dtype("u8"))
     ('wrapped_sum(value, other)', 'value + other')

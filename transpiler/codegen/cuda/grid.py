@@ -106,7 +106,7 @@ def _nest(kernel: Kernel) -> list[For]:
 
 
 def _terms_beside(s: For) -> Iterator[tuple[int, tuple[int, str]]]:
-    """What a round adds to the loop's sums, or multiplies its products by, beside its inner loop.
+    """The terms that an iteration adds to the loop's sums, or products, beside its inner loop.
 
     All threads that share the inner loop come by there; a maximum may take a number from each.
     """

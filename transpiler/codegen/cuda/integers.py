@@ -98,7 +98,7 @@ def _computed(s: Apply, want: np.dtype) -> np.dtype:
 
 
 def integer_casts(s: Apply, text: str, own: list[np.dtype], loop: list[np.dtype]) -> list[bool]:
-    """Which operands are to be brought to the dtype that ``computed_in`` says."""
+    """The operands that are to be brought to the dtype that ``computed_in`` names."""
     numbers = [isinstance(a, Var) and d.kind != "b" for a, d in zip(s.args, own, strict=True)]
     if "(" in text:  # a function, which takes 64 bits
         return [False] * len(own)
@@ -130,7 +130,7 @@ def integer_literal(value: int, dtype: np.dtype) -> np.dtype | None:
 
 
 def whole_text(have: np.dtype, want: np.dtype) -> str | None:
-    """What makes an integer of a float: the least, of what it cannot hold; None for others."""
+    """The text that makes an integer of a float: the least, of what it cannot hold; else None."""
     if have.kind not in "fc" or want.kind not in "iu":
         return None
     inner = "{0}.real" if have.kind == "c" else "{0}"
@@ -141,7 +141,7 @@ def whole_text(have: np.dtype, want: np.dtype) -> str | None:
 
 
 def stored_text(operator: object, dtype: np.dtype) -> str | None:
-    """What stands for ``x[i] += v`` of integers; None where C's operator is NumPy's."""
+    """The text for ``x[i] += v`` of integers; None where C's operator is NumPy's."""
     if type(operator) not in _IN_PLACE or dtype.kind not in "iu":
         return None
     name, sign_ = _IN_PLACE[type(operator)]

@@ -27,7 +27,7 @@ class NumbaInOrder(Numba):
     has_parts = False
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
-        """What adds in an order of its own is NumPy's, and so is what holds it."""
+        """Sums in an order of their own are NumPy's, and so is what holds them."""
         inner = (t for block in core.blocks_of(s) for t in core.walk(block))
         return not any(map(_sums, (s, *inner))) and super().can_compile(s, looping)
 

@@ -223,7 +223,7 @@ class ExpressionWriter:
         return self.atom(value, [s.args[0]] if isinstance(s.args[0], Var) else [])
 
     def _added(self, s: Apply, value: Atom) -> Any:
-        """What changes an array in place; in a kernel it has the array's precision.
+        """The number that changes an array in place; in a kernel it has the array's precision.
 
         There a wider number would have the operation computed as wide.
         """

@@ -1,4 +1,4 @@
-"""What the statements between two places change, told without a walk along all of them."""
+"""Changes made by the statements between two places, told without a walk along all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 16  # so many of one row are one of the next
 
 
 class StatementRanges:
-    """What statements change, and what longer and longer rows of them do together."""
+    """The changes of statements, and of longer and longer rows of them together."""
 
     def __init__(self, of: Callable[[Statement], Change]):
         self._of = of
@@ -20,7 +20,7 @@ class StatementRanges:
         self._rows: dict[int, list[list[Change]]] = {}  # by the id of a block
 
     def of(self, s: Statement) -> Change:
-        """What one statement changes, also within its blocks."""
+        """The changes that one statement makes, also within its blocks."""
         if isinstance(s, Apply):
             return self._of(s)
         if id(s) not in self._known:

@@ -162,7 +162,7 @@ class Branches(Expressions):
         raise PathEnds
 
     def raises_here(self, error: Exception) -> NoReturn:
-        """What Python raises within a statement; at run time, if not all calls come there."""
+        """An error of Python's within a statement; at run time, if not all calls come there."""
         if not self.tests and not self.rounds:
             place(error, self.builder.origin)
             raise error

@@ -156,7 +156,7 @@ def unless_changed(
 
 
 def readable_later(moment: Snapshot) -> Snapshot:
-    """What can be read later: not what can be consumed once only."""
+    """The state that can be read later, without what can be consumed once only."""
     once = (Generator, Iterable)
     moment.contents = {k: v for k, v in moment.contents.items() if not isinstance(v[0], once)}
     return moment

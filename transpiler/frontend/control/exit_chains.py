@@ -100,7 +100,7 @@ class _Flattening:
         return [new for s in statements for new in self.flat(s)]
 
     def _depth(self, branch: If) -> int:
-        """How many links the longest chain has that begins with a branch."""
+        """The number of links of the longest chain that begins with a branch."""
         found = self.depths.get(id(branch))
         if found is None:
             inner = [self._next(branch, arm) for arm in core.blocks_of(branch)]
@@ -140,7 +140,7 @@ def _tail(block: Block) -> If | None:
 
 
 def _given(branch: If, arm: Block, wanted: Sequence[Atom]) -> list[Atom]:
-    """What an arm gives for atoms, some of which are results of its branch."""
+    """The results of an arm for atoms, some of which are results of its branch."""
     places = {out: k for k, out in enumerate(branch.outs)}
     return [arm.results[places[a]] if isinstance(a, Var) and a in places else a for a in wanted]
 

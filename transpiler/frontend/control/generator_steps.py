@@ -138,7 +138,7 @@ class GeneratorSteps(Steps):
         self.source = source
 
     def step(self) -> Any:
-        """What it yields next."""
+        """The value that it yields next."""
         if not isinstance(self.source.started, Stepper):
             self.source.started = Stepper(current().machine, self.source, None)
         return self.source.started.following(None)

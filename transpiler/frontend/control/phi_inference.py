@@ -446,11 +446,11 @@ class Carrying(Changes):
         return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
 
     def _of_last_round(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
-        """A number after a loop of which each round leaves one class.
+        """A number after a loop of which each iteration leaves one class.
 
-        A loop without rounds leaves what was before it. Where that is a Python number of the same
-        dtype, or a known one that the class of the rounds holds, it counts as one of that class;
-        else there must be a round, which may be a condition on sizes.
+        A loop without iterations leaves what was before it. Where that is a Python number of the
+        same dtype, or a known one that the class of the iterations holds, it counts as one of that
+        class; else there must be an iteration, which may be a condition on sizes.
         """
         last, first = alternatives_of(slot.next_value), alternatives_of(slot.initial) or ()
         if last is None or len(last) != 1 or slot.initial is MISSING:

@@ -87,7 +87,7 @@ def _zipped(args: list[Any], at: int) -> Call | None:
 
 
 def _by_position(value: Any) -> Any:
-    """What is zipped with a generator: read at positions, if it is no iterator under way."""
+    """Values zipped with a generator: read at positions, if they are no iterator under way."""
     if isinstance(value, (list, tuple)) and rows_of(value) is None:
         return Known(value)
     found = sequence(value)

@@ -105,7 +105,7 @@ def _enumerate(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict
 
 
 def _parts(machine: Comprehensions, sources: list[Any], strict: bool = False) -> list[Any] | None:
-    """What is consumed together, by positions; None where a part must be taken step by step."""
+    """Sources consumed together, by positions; None where one must be taken step by step."""
     found = [sequence(s) for s in sources]
     if any(f is None or f.cursor is not None for f in found):
         return None
@@ -156,7 +156,7 @@ def _zip(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, 
 
 
 def _compare_lengths(machine: Comprehensions, lengths: list[Any], node: Any) -> None:
-    """What ``zip(strict=True)`` asks of lengths that only the run knows."""
+    """The condition of ``zip(strict=True)`` on lengths that only the run knows."""
     first, dim_of = lengths[0], machine.builder.dim_of
     for position, other in enumerate(lengths[1:], 2):
         if dim_of(first) == dim_of(other):

@@ -61,7 +61,7 @@ _SAMPLED = "simpson romb cumulative_simpson cumulative_trapezoid".split()
 
 
 def way_around(name: str) -> str:
-    """What to write in place of a function of SciPy that calls another one, or of such a class."""
+    """Advice for a function of SciPy that calls another one, or for such a class."""
     module, _, own = name.rpartition(".")
     if module == "scipy.optimize":
         if own in _ROOTS:
@@ -96,7 +96,7 @@ _INSTEAD = {
 
 
 def missing(function: Any, name: str) -> str:
-    """What is said of a function that is neither known nor read."""
+    """The message about a function that is neither known nor read."""
     top = (getattr(function, "__module__", None) or "").partition(".")[0]
     written = isinstance(function, type) or hasattr(inspect.unwrap(function), "__code__")
     if not written or not top:

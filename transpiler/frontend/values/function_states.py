@@ -1,4 +1,4 @@
-"""What functions that Python itself calls read outside of themselves: compared at each call.
+"""State outside of the functions that Python itself calls: compared at each call.
 
 A library's function that is given one of the user's (``scipy.optimize.brentq(f, 0.0, 1.0)``) runs
 it while the program is read: the program holds while all that ``f`` reads is the same.

@@ -92,11 +92,11 @@ class FlatElements(Iterable):
         self.iterates()
 
     def length(self) -> Any:
-        """How many elements."""
+        """The number of elements."""
         return self.array.shape[0]
 
     def element(self, position: Any) -> Any:
-        """What is there now."""
+        """The element that is there now."""
         return self.array[position]
 
     def __getitem__(self, index: Any) -> Any:
@@ -117,7 +117,7 @@ class Behind(Iterable):
         self.values, self.count = values, count
 
     def length(self) -> Any:
-        """How many are left."""
+        """The number of elements that are left."""
         return self.values.length() - self.count
 
     def element(self, position: Any) -> Any:
@@ -209,7 +209,7 @@ class Endless(Iterable):
 
 
 def refuse_unending(steps: Any) -> NoReturn:
-    """What never ends cannot be consumed to its end."""
+    """Refuse to consume to its end an iterator that never ends."""
     raise UnsupportedSyntax(
         f"{getattr(steps, 'name', 'This iterator')} has no end.",
         current().origin,
@@ -313,7 +313,7 @@ class Iterated(Iterable):
         self.iterates()
 
     def consume(self) -> None:
-        """What is there is read from now on."""
+        """Read from now on what is there when an element is asked for."""
         super().consume()
         self.inner = sequence(self.values)
 
@@ -322,7 +322,7 @@ class Iterated(Iterable):
         return self.inner.length()
 
     def element(self, position: Any) -> Any:
-        """What is there now."""
+        """The element that is there now."""
         return self.inner.element(position)
 
 
@@ -374,7 +374,7 @@ def ending(parts: list[Iterable]) -> list[Iterable]:
 
 
 def sequence(value: Any) -> Any:
-    """What has a length and positions in a loop of the generated program; None of other values."""
+    """A value with a length and positions in a loop of the generated program; None of others."""
     if isinstance(value, Iterable):
         return value
     if isinstance(value, Array):
@@ -397,7 +397,7 @@ def positional(value: Any) -> Any:
 
 
 def refuse_endless(value: Any) -> None:
-    """What Python would iterate for ever while the function is read, and iterators from outside.
+    """Refuse what Python would iterate for ever, and iterators from outside.
 
     A class without ``__iter__`` is iterated by ``__getitem__`` until an IndexError, which recorded
     reads never give.

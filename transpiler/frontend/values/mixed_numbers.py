@@ -289,7 +289,7 @@ def classes_together(description: Any, value: Any) -> tuple[Alternative, ...]:
 
 
 def common_type(alternatives: Sequence[Alternative]) -> ArrayType:
-    """What the classes are promoted to; where they are told apart, a type that holds them all."""
+    """The type to which classes are promoted, or, where they are told apart, one that holds all."""
     dtype, weak = promote([a.type for a in alternatives])
     telling = current().machine.telling
     if (telling or dtype.kind in "iu") and not all(a.held_by(dtype) for a in alternatives):

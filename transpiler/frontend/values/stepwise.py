@@ -65,7 +65,7 @@ class Steps:
         return True
 
     def left(self) -> Iterable | None:
-        """What a loop of the program can run over in its place; None where it takes steps."""
+        """An iterable that a loop of the program can run over instead; None if it takes steps."""
         return None
 
     def _check(self) -> None:
@@ -95,7 +95,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 class Over(Steps):
-    """What ``iter`` gives of a sequence: a list, a tuple, an array, or what has positions."""
+    """An iterator over a sequence: a list, a tuple, an array, or what has positions."""
 
     def __init__(self, source: Any, fixed: bool = False):
         super().__init__()
@@ -223,7 +223,7 @@ class OverKeys(Steps):
 
 
 class CallSteps(Steps):
-    """What has a ``__next__`` of the user's, or ``iter(function, sentinel)``."""
+    """An iterator by a ``__next__`` of the user's, or by ``iter(function, sentinel)``."""
 
     def __init__(self, function: Any, args: list[Any], sentinel: Any, node: Any):
         super().__init__()
@@ -231,7 +231,7 @@ class CallSteps(Steps):
         self.place, self.ended = MadeAt(node), False
 
     def step(self) -> Any:
-        """What the call gives."""
+        """The result of the call."""
         if is_true(self.ended):
             raise StopIteration
         machine, node = current().machine, self.place.node()
@@ -371,7 +371,7 @@ class Filter(Steps):
 
 
 class MadeAt:
-    """Where an iterator was made: another function may be the one that consumes it."""
+    """The place where an iterator was made: another function may be the one that consumes it."""
 
     def __init__(self, node: Any):
         self.made, self.call = node, current().machine.call.source
@@ -399,7 +399,7 @@ def is_true(value: Any) -> bool:
 
 
 def length_of(source: Any) -> Any:
-    """How many elements a sequence has now."""
+    """The number of elements that a sequence has now."""
     rows = rows_of(source)
     if rows is not None:
         return rows.length()
@@ -411,7 +411,7 @@ def length_of(source: Any) -> Any:
 
 
 def known_length(source: Any) -> int:
-    """How many elements a sequence has now, which must be known."""
+    """The number of elements that a sequence has now, which must be known."""
     length = length_of(source)
     if not isinstance(length, Array):
         return int(length)
