@@ -13,14 +13,14 @@ import numpy as np
 from calque.runtime.call.dispatch import Dispatcher
 
 
-def imported(text: str, path: Path) -> Callable[..., Any]:
-    """The function `f` of a program, written to a file and imported."""
+def imported(text: str, path: Path, name: str = "f") -> Callable[..., Any]:
+    """The function of that name of a program, written to a file and imported."""
     path.write_text(text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.f
+    return getattr(module, name)
 
 
 def as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from iterator_programs import consumers, over_arrays, over_containers
+from programs_as_files import imported
 from random_iterators import Program
 from sampling import sampled
 
@@ -120,20 +120,9 @@ def test_none_leaves_the_function(make: Callable[..., Any]) -> None:
         calque.jit(lambda x: (x, make(x)))(POINTS[0])
 
 
-def imported(seed: int, folder: Path) -> Callable[..., Any]:
-    """Program number ``seed``, written to a file, so that its source can be read."""
-    path = folder / f"random_iterators_{seed}.py"
-    path.write_text(Program(seed).text())
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.program  # type: ignore[no-any-return]
-
-
 @pytest.mark.parametrize("seed", sampled(range(SEEDS), 3))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
-    fn = imported(seed, tmp_path)
+    fn = imported(Program(seed).text(), tmp_path / f"random_iterators_{seed}.py", "program")
     for x in POINTS:
         try:
             compare(fn, x)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 
 import numpy as np
 import pytest
 import random_filters
+from programs_as_files import imported
 from sampling import sampled
 
 import calque
 
+HEAD = "import numpy as np\n\n\n"
 X = np.linspace(-0.7, 0.8, 7)
 K = np.array([3, 1, 4, 1, 5, 2, 6])
 
@@ -517,19 +518,10 @@ def test_explain_says_that_it_is_read_again():
     assert "overwritten" not in text
 
 
-def loaded(folder, text):
-    path = folder / "random_filters_program.py"
-    path.write_text("import numpy as np\n\n\n" + text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.f
-
-
 @pytest.mark.parametrize("way", ["grad", "jit"])
 @pytest.mark.parametrize("seed", sampled(range(300), 4))
 def test_random_filters(seed, way, tmp_path):
-    f = loaded(tmp_path, random_filters.text(seed))
+    f = imported(HEAD + random_filters.text(seed), tmp_path / "random_filters_program.py")
     x, k = random_filters.arguments(seed)
     gradient = calque.grad(f)
     found = (calque.jit(gradient) if way == "jit" else gradient)(x, k)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 
 import numpy as np
 import pytest
 import random_selections
+from programs_as_files import imported
 from sampling import sampled
 from selected_programs import POINTS, PROGRAMS, two_early_returns
 
 import calque
 
+HEAD = "import numpy as np\n\n\n"
 WAYS = {
     "grad": lambda f, args: calque.grad(f)(*args),
     "jacfwd": lambda f, args: calque.jacfwd(f)(*args),
@@ -21,15 +22,6 @@ WAYS = {
         np.stack([args[0], args[0]]), *args[1:]
     )[1],
 }
-
-
-def loaded(folder, text):
-    path = folder / "random_selections_program.py"
-    path.write_text("import numpy as np\n\n\n" + text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.f
 
 
 def _first(args):
@@ -73,7 +65,7 @@ def test_second_derivatives_are_numbers(name):
 @pytest.mark.parametrize("way", ["grad", "jit"])
 @pytest.mark.parametrize("seed", [*sampled(range(300), 2), 142, 200])  # two once were wrong
 def test_random_programs(seed, way, tmp_path):
-    f = loaded(tmp_path, random_selections.text(seed))
+    f = imported(HEAD + random_selections.text(seed), tmp_path / "random_selections_program.py")
     args = random_selections.arguments(seed)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from programs_as_files import imported
 from random_tests_in_loops import Program
 from sampling import sampled
 
@@ -144,20 +144,9 @@ def test_a_list_grows_that_had_no_place(fn: Callable[..., Any]) -> None:
     compare(fn, X, Y)
 
 
-def imported(seed: int, folder: Path) -> Callable[..., Any]:
-    """Program number ``seed``, written to a file, so that its source can be read."""
-    path = folder / f"random_tests_{seed}.py"
-    path.write_text(Program(seed).text())
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.program  # type: ignore[no-any-return]
-
-
 MENDED = [34, 51, 91, 275, 299]  # once wrong, or refused
 
 
 @pytest.mark.parametrize("seed", [*sampled(range(SEEDS), 3), *MENDED])
 def test_random_programs(seed: int, tmp_path: Path) -> None:
-    compare(imported(seed, tmp_path), X, Y)
+    compare(imported(Program(seed).text(), tmp_path / f"random_tests_{seed}.py", "program"), X, Y)
