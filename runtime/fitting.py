@@ -101,7 +101,7 @@ def unsupported(value: Any) -> None:
 def no_policy(value: Any) -> None:
     """The policies that ``jax.checkpoint`` takes, of which values are saved."""
     if value is not None:
-        reason = "what is saved cannot be chosen; every=k saves a loop's at each k-th iteration"
+        reason = "saved values cannot be chosen; every=k saves a loop's values every k iterations"
         raise Unfit("None", UnsupportedOption, reason)
 
 
