@@ -26,6 +26,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
+from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
@@ -73,7 +74,7 @@ from calque.transpiler.memory.hoisted_allocation import (
 from calque.transpiler.memory.joint_growth import grow_together
 from calque.transpiler.memory.made_sizes import name_sizes
 from calque.transpiler.memory.owned_results import own_results
-from calque.transpiler.primitives.called import Called, copied, inline_calls
+from calque.transpiler.primitives.called import Called, inline_calls
 
 # facts
 ELEMENTS = "what is done to arrays is loops over elements"
@@ -450,7 +451,7 @@ def to_core(
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):
-        body = copied(traced.builder, traced.function.body, {})
+        body = inlined(traced.builder, traced.function.body, {})
         traced.with_calls = replace(traced.function, body=body)
     work = Work(traced.function, traced.builder, Target())
     run_passes(CORE_PASSES + CHECKED * checked, work)

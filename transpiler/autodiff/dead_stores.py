@@ -19,8 +19,9 @@ from calque.transpiler.autodiff.tape.access_order import (
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Var
+from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.inequalities import CONSTANT, combined, solvable
-from calque.transpiler.primitives.indexing import update, update_add
+from calque.transpiler.primitives.indexing import update
 
 
 def drop_unread_stores(
@@ -84,7 +85,7 @@ def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
     found: list[Apply] = []
     while after is not phi:
         made = reads.definitions.get(after) if isinstance(after, Var) else None
-        if not isinstance(made, Apply) or made.primitive not in (update, update_add):
+        if not is_plain_store(made):
             return []
         if reads.home[id(made)] is not loop.body:
             return []

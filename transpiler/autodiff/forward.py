@@ -24,6 +24,7 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.ir.rewrite import derived
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.called import Called, define
 from calque.transpiler.primitives.complexes import conj, imag, real
@@ -214,19 +215,8 @@ class Push:
             block.results = [*s.body.results, *map(self._atom, after)]
         outs = [self._dot(s.outs[k]) for k in wanted]
         phis, all_inits = (*s.phis, *dots), (*s.inits, *map(self._atom, inits))
-        made = self._loop(s, (*s.outs, *outs), phis, all_inits, block)
-        self.builder.emit(made)
+        parts = {"outs": (*s.outs, *outs), "phis": phis, "inits": all_inits, "body": block}
+        self.builder.emit(derived(s, **parts))
         for k, out in zip(wanted, outs, strict=True):
             tangents[s.outs[k]] = Array(out)
 
-    def _loop(
-        self,
-        s: For | While,
-        outs: tuple[Var, ...],
-        phis: tuple[Var, ...],
-        inits: tuple[Atom, ...],
-        body: Block,
-    ) -> For | While:
-        if isinstance(s, For):
-            return For(outs, s.index, s.start, s.stop, s.step, phis, inits, body, s.origin)
-        return While(outs, phis, inits, s.test, body, s.origin)

@@ -27,6 +27,7 @@ from calque.transpiler.ir.arrays import type_of
 from calque.transpiler.ir.builder import Array, loop_index
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.rewrite import emit_loop
 from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.smooth import may_be_infinite
@@ -242,20 +243,9 @@ class LoopAttempt:
         restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
         bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored, restoring)
         outs = [Var(self.sized.get(p, p.type), p.name, s.origin) for p in self.phis]
-        start, stop, step = bounds if bounds is not None else reversed_range(builder, s)
-        builder.emit(
-            For(
-                tuple(outs),
-                self.index.atom,
-                start,
-                stop,
-                step,
-                tuple(self.phis),
-                tuple(self.inits),
-                self.block,
-                s.origin,
-            )
-        )
+        span = bounds if bounds is not None else reversed_range(builder, s)
+        carried = self.phis, self.inits, self.block, outs
+        emit_loop(builder, self.index.atom, span, *carried, origin=s.origin)
         self._note_use(dict(zip(self.phis, outs, strict=True)))
         n = len(self.carried)
         starts = [(s.inits[k], Array(out)) for k, out in zip(self.carried, outs, strict=False)]

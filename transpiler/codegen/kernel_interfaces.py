@@ -21,8 +21,9 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.growing import room, widened
 
 

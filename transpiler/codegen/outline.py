@@ -22,6 +22,7 @@ others read too are there once more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from calque.transpiler.codegen.host_values import device_numbers
@@ -30,6 +31,7 @@ from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.uses import uses_in
 from calque.transpiler.memory.printed_program import PrintedProgram
 
 _REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
@@ -46,7 +48,7 @@ def outline(program: PrintedProgram, folding: Folding, target: Target) -> None:
     uses = program.uses()
     for s in core.walk(program.body):
         if isinstance(s, Kernel):
-            inside = _reads(s.body.statements)
+            inside = _uses_in(s.body.statements)
             defined = [o for t in s.body.statements for o in t.outs]
             s.outs = tuple(o for o in defined if uses[o] > inside.get(o, 0))
             s.body.results = list(s.outs)
@@ -186,7 +188,7 @@ class _Outline:
             for new in (*self._outside([s]), s) if id(s) not in taken else ():
                 taken.setdefault(id(new), new)
         body = Block(list(taken.values()))
-        inside = _reads(body.statements)
+        inside = _uses_in(body.statements)
         for k in reversed(range(len(body.statements))):
             s = body.statements[k]
             if self._moves(s):
@@ -229,7 +231,7 @@ class _Outline:
         (again,) = core.clone(Block([s]), mapping).statements
         body.statements[k] = again
         core.substitute(Block(body.statements[k + 1 :]), mapping)
-        for var, count in _reads([s]).items():
+        for var, count in _uses_in([s]).items():
             self.uses[var] += count
         for out in s.outs:
             self.uses[out] -= inside[out]
@@ -246,13 +248,9 @@ def _atoms(statements: Sequence[Statement]) -> Iterator[Sequence[Atom]]:
             yield inner.results
 
 
-def _reads(statements: Sequence[Statement]) -> dict[Var, int]:
-    """How often statements, and all within them, read each Var."""
-    count: dict[Var, int] = {}
-    for atom in (a for atoms in _atoms(statements) for a in atoms):
-        if isinstance(atom, Var):
-            count[atom] = count.get(atom, 0) + 1
-    return count
+def _uses_in(statements: list[Statement]) -> Counter[Var]:
+    """The number of uses of each Var in statements, at any depth."""
+    return Counter(var for var, _ in uses_in(Block(statements)))
 
 
 def _sort(s: Statement) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ from calque.transpiler.frontend.declared import (
     run_rule,
     several,
 )
-from calque.transpiler.ir import builder as build
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, loop_index, type_of
-from calque.transpiler.ir.core import For, Var
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import scale
 from calque.transpiler.primitives.batched import size_among
@@ -307,17 +307,16 @@ def sequential(
     inits = [FUNCTIONS[np.empty]((size, *map(size_at_hand, t.dims)), t.dtype) for t in outs]
     phis = tuple(Var(i.type, None, builder.origin) for i in inits)
     index = loop_index(0, builder.dim_of(size) - 1, "lane")
-    with builder.block() as body:
+
+    def step(*phis: Var) -> list[Array]:
         rows = [a[index] if b else a for a, b in zip(args, batched, strict=True)]
         found = builder.apply(primitive, rows, params)
-        for phi, value in zip(phis, (found,) if alone else found, strict=True):
-            cell = Array(phi)
+        cells = [*map(Array, phis)]
+        for cell, value in zip(cells, (found,) if alone else found, strict=True):
             cell[index] = value
-            body.results.append(cell.atom)
-    last = tuple(Var(p.type, None, builder.origin) for p in phis)
-    atoms = tuple(i.atom for i in inits)
-    stop = build.atom(size)
-    builder.emit(For(last, index.atom, 0, stop, 1, phis, atoms, body, builder.origin))
+        return cells
+
+    last = emit_fold(builder, index.atom, (0, size, 1), inits, step, phis=phis).outs
     return Array(last[0]) if alone else tuple(map(Array, last))
 
 

@@ -31,7 +31,7 @@ from calque.transpiler.ir.arrays import (
     type_of,
     wrap,
 )
-from calque.transpiler.ir.core import Apply, Atom, Block, EqualDims, For, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, EqualDims, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.naming import described, first_word, word_within
 from calque.transpiler.ir.sizes import Sizes
@@ -132,17 +132,13 @@ class Builder(Sizes):
         finally:
             self.origin = before
 
-    def copied_loop(self, loop: For, mapping: dict[Var, Any]) -> For:
-        """A loop once more, whose numbers are known to be what they are; ``mapping`` is filled."""
-        (copy,) = core.clone(Block([loop]), mapping).statements
-        assert isinstance(copy, For)
-        dims = [(mapping[v], d) for v, d in list(self.dim_values.items()) if v in mapping]
-        self.dim_values.update(dims)
-        return copy
-
     def emit(self, statement: core.Statement) -> None:
         """Append a statement to the open block."""
         self.blocks[-1].statements.append(statement)
+        self.note(statement)
+
+    def note(self, statement: core.Statement) -> None:
+        """Record what a statement defines, and the loop that changes what it carries."""
         for out in statement.outs:
             self.definitions[out] = statement
         if isinstance(statement, (core.For, core.While)):

@@ -419,8 +419,17 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
             substitute(inner, mapping)
 
 
-def clone(block: Block, mapping: MutableMapping[Var, Atom]) -> Block:
-    """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones."""
+Write = Callable[["Statement", MutableMapping[Var, Atom]], "list[Statement] | None"]
+
+
+def clone(
+    block: Block, mapping: MutableMapping[Var, Atom], write: Write | None = None
+) -> Block:
+    """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones.
+
+    ``write`` may give, for a statement, what stands in the copy in its place; it fills ``mapping``
+    with what its results are. Statements for which it gives None are copied.
+    """
 
     def sub(atom: Atom) -> Atom:
         return mapping.get(atom, atom) if isinstance(atom, Var) else atom
@@ -433,6 +442,9 @@ def clone(block: Block, mapping: MutableMapping[Var, Atom]) -> Block:
             made.append(new)
         return tuple(made)
 
+    def inner(block: Block) -> Block:
+        return clone(block, mapping, write)
+
     def copy(s: Statement) -> Statement:
         match s:
             case Apply():
@@ -443,13 +455,13 @@ def clone(block: Block, mapping: MutableMapping[Var, Atom]) -> Block:
                 return Effect(s.template, tuple(map(sub, s.args)), s.origin, s.phase)
             case If():
                 test = sub(s.test)
-                then, orelse = clone(s.then, mapping), clone(s.orelse, mapping)
+                then, orelse = inner(s.then), inner(s.orelse)
                 return If(fresh(s.outs), test, then, orelse, s.origin, s.phase)
             case For():
                 bounds = sub(s.start), sub(s.stop), sub(s.step)
                 inits = tuple(map(sub, s.inits))
                 (index,), phis = fresh([s.index]), fresh(s.phis)
-                body = clone(s.body, mapping)
+                body = inner(s.body)
                 made = For(fresh(s.outs), index, *bounds, phis, inits, body, s.origin)
                 made.scheduled, made.parallel, made.vector = s.scheduled, s.parallel, s.vector
                 made.verdict, made.phase = s.verdict, s.phase
@@ -457,15 +469,19 @@ def clone(block: Block, mapping: MutableMapping[Var, Atom]) -> Block:
             case While():
                 inits = tuple(map(sub, s.inits))
                 phis = fresh(s.phis)
-                test, body = clone(s.test, mapping), clone(s.body, mapping)
+                test, body = inner(s.test), inner(s.body)
                 return While(fresh(s.outs), phis, inits, test, body, s.origin, s.phase)
             case Kernel():
                 params = tuple(a for a in map(sub, s.params) if isinstance(a, Var))
-                body = clone(s.body, mapping)
+                body = inner(s.body)
                 return Kernel(tuple(map(sub, s.outs)), params, body, s.origin, s.phase)
         raise CoreError(f"unknown statement {s!r}")
 
-    return Block([copy(s) for s in block.statements], [sub(a) for a in block.results])
+    made: list[Statement] = []
+    for s in block.statements:
+        written = write(s, mapping) if write is not None else None
+        made += [copy(s)] if written is None else written
+    return Block(made, [sub(a) for a in block.results])
 
 
 def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from calque.transpiler.ir.core import (
-    Apply,
     Atom,
     Block,
-    Effect,
     For,
     Function,
     If,
@@ -25,8 +23,8 @@ from calque.transpiler.ir.core import (
     While,
     blocks_of,
     operands,
-    walk,
 )
+from calque.transpiler.ir.effects import has_effects
 
 
 def remove_dead_code(function: Function) -> Function:
@@ -58,19 +56,6 @@ def prune(block: Block, live: set[Var]) -> None:
 
 def _needed(statement: Statement, live: set[Var]) -> bool:
     return any(out in live for out in statement.outs) or has_effects(statement)
-
-
-def has_effects(statement: Statement) -> bool:
-    """Whether a statement, or one within it, does more than define its results."""
-    if _acts(statement):
-        return True
-    return any(_acts(s) for inner in blocks_of(statement) for s in walk(inner))
-
-
-def _acts(statement: Statement) -> bool:
-    return isinstance(statement, Effect) or (
-        isinstance(statement, Apply) and getattr(statement.primitive, "effects", False)
-    )
 
 
 def _prune_if(statement: If, live: set[Var]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
-from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.effects import refuses
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 
 Facts = list[DimLike]  # each is at least 0
@@ -99,14 +100,6 @@ def comparisons_where(
                     which = comparisons_where(made.test, taken, definitions)
                     return which + comparisons_where(result, holds, definitions)
     return []
-
-
-def refuses(s: Statement) -> bool:
-    """Whether a statement does nothing but raise where its test holds."""
-    if not isinstance(s, If) or s.outs or s.orelse.statements:
-        return False
-    raised = [isinstance(t, Effect) and t.template.startswith("raise") for t in s.then.statements]
-    return any(raised) and all(raised)
 
 
 def facts_after(s: Statement, builder: Builder) -> Facts:

@@ -8,12 +8,10 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, For, Slot, Var
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import add_at, getitem, update, update_add
-
-INDEXED = (getitem, update, update_add)
-STORES = (update, update_add, add_at)
+from calque.transpiler.primitives.indexing import getitem
 
 Place = tuple[DimLike | None, ...]
 
@@ -73,7 +71,7 @@ def is_column(s: Apply) -> bool:
 
 def is_element(s: Apply, builder: Builder) -> bool:
     """Whether a read or store is of one element at a known place, proven to be inside."""
-    if s.primitive not in INDEXED or not s.proven or not isinstance(s.args[0], Var):
+    if not is_access(s) or not s.proven or not isinstance(s.args[0], Var):
         return False
     if s.primitive is not getitem and isinstance(s.args[1], Var) and s.args[1].type.ndim:
         return False

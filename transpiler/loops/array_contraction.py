@@ -23,7 +23,8 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
-from calque.transpiler.loops.accesses import INDEXED
+from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.uses import direct_readers, is_read
 from calque.transpiler.loops.parallelize import CarriedArrays
 from calque.transpiler.loops.private_rows import NEW, row_of, without_axis
 
@@ -37,12 +38,12 @@ def contract(
 
     def visit(block: Block, compiled: bool) -> None:
         made = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
-        users = _users(block) if made else {}
+        users = direct_readers(block) if made else {}
         for new in made:
             loop = _only_loop(new.out, block, users)
             if loop is not None and (compiled or compiles(loop)):
                 if _shrink(new, loop, block, builder):
-                    users = _users(block)
+                    users = direct_readers(block)
         for s in block.statements:
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             for body in core.blocks_of(s):
@@ -50,18 +51,6 @@ def contract(
 
     with builder.active():
         visit(function.body, False)
-
-
-def _users(block: Block) -> dict[Var, list[Statement]]:
-    """The statements of a block that read each value, themselves or within."""
-    found: dict[Var, list[Statement]] = {}
-    for s in block.statements:
-        read = dict.fromkeys(a for a in core.operands(s) if isinstance(a, Var))
-        for inner in core.blocks_of(s):
-            read |= core.free_vars(inner)
-        for v in read:
-            found.setdefault(v, []).append(s)
-    return found
 
 
 def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> For | None:
@@ -101,7 +90,7 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
     _leave_out(loop, place)
     block.statements.remove(new)
     core.substitute(loop.body, {phi: new.out})
-    first = next(k for k, s in enumerate(loop.body.statements) if _touches(s, new.out))
+    first = next(k for k, s in enumerate(loop.body.statements) if is_read(s, new.out))
     loop.body.statements[first:first] = made
     return True
 
@@ -115,7 +104,7 @@ def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
         ):
             continue
         items = s.params.get("index", ())
-        if s.primitive not in INDEXED or len(items) != s.args[0].type.ndim:
+        if not is_access(s) or len(items) != s.args[0].type.ndim:
             return None
         if not all(isinstance(item, (Slot, int)) for item in items):
             return None
@@ -141,7 +130,3 @@ def _leave_out(loop: For, place: int) -> None:
     loop.phis = loop.phis[:place] + loop.phis[place + 1 :]
     loop.inits = loop.inits[:place] + loop.inits[place + 1 :]
     del loop.body.results[place]
-
-
-def _touches(s: Statement, array: Var) -> bool:
-    return array in core.operands(s) or any(array in core.free_vars(b) for b in core.blocks_of(s))

@@ -31,7 +31,10 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Slot, Statement, Var, While
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_access, is_plain_store
+from calque.transpiler.ir.rewrite import cloned_loop, emit_fold
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.loops.virtual_arrays import load
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full, ones, space, zeros
 from calque.transpiler.primitives.elementwise import add, to_int
@@ -135,7 +138,7 @@ def _is_element(s: Apply, found: _Private) -> bool:
         return False
     if s.primitive is room:
         return not s.params.get("axis") and not s.params.get("several")
-    if s.primitive not in (getitem, update, update_add):
+    if not is_access(s):
         return False
     items = s.params["index"]
     plain = not any(isinstance(i, slice) or i is None or i is Ellipsis for i in items)
@@ -195,7 +198,7 @@ def _without(block: Block, dropped: set[int], versions: set[Var], replaced: dict
 def _capacity(loop: For, private: _Private, builder: Builder) -> Any:
     """The largest room that a round needs, counted by a loop before; None where none can count."""
     mapping: dict[Var, Any] = {}
-    counting = builder.copied_loop(loop, mapping)
+    counting = cloned_loop(builder, loop, mapping)
     versions = {mapping[v] for v in private.versions}
     made = mapping[private.made.out]
     counts = apply(empty, wrap(loop.stop), dtype=_COUNT.dtype)
@@ -244,7 +247,7 @@ def _counted(block: Block, versions: set[Var], replaced: dict[Var, Any]) -> None
                 one = Apply((Var(_COUNT, None, s.origin),), add, (s.args[1], np.int64(1)), {})
                 most = Apply(s.outs, maximum, (s.args[0], one.out), {}, s.origin)
                 kept += [one, most]
-            elif s.primitive in (update, update_add):
+            elif is_plain_store(s):
                 replaced[s.out] = s.args[0]
             continue
         kept.append(s)
@@ -255,18 +258,17 @@ def _counted(block: Block, versions: set[Var], replaced: dict[Var, Any]) -> None
 
 def _largest(counts: Var, loop: For, builder: Builder) -> Any:
     """The largest of an array of counts, 0 of none."""
-    phi, out = (Var(_COUNT, "most_rounds", loop.origin) for _ in range(2))
+    phi = Var(_COUNT, "most_rounds", loop.origin)
     index = loop_index(0, builder.dim_of(wrap(loop.stop)) - 1, "i")
-    with builder.block() as body:
-        element = apply(getitem, Array(counts), index, index=(Slot(0),))
-        body.results = [apply(maximum, Array(phi), element).atom]
-    for s in body.statements:
-        if isinstance(s, Apply) and s.primitive is getitem:
-            s.proven = True
-    made = For(
-        *((out,), index.atom, 0, loop.stop, 1, (phi,), (np.int64(0),), body, loop.origin),
+
+    def larger(most: Var) -> list[Any]:
+        return [apply(maximum, Array(most), load(Array(counts), [index]))]
+
+    made = emit_fold(
+        *(builder, index.atom, (0, loop.stop, 1), [np.int64(0)], larger),
+        phis=[phi],
+        origin=loop.origin,
         scheduled=True,
         parallel=True,
     )
-    builder.emit(made)
-    return Array(out)
+    return Array(made.outs[0])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from calque.transpiler.ir.builder import atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
-from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.ir.effects import is_indexed_store
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
 from calque.transpiler.primitives.scalars import max_, min_
@@ -36,7 +36,7 @@ def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement])
     """The version of an array that comes into what is ``inside``, if it has the same sizes."""
     while isinstance(array, Var) and array in inside:
         s = made.get(array)
-        if isinstance(s, Apply) and s.primitive in STORES:
+        if is_indexed_store(s):
             array = s.args[0]
         elif isinstance(s, (For, While)):
             before = s.inits[(s.outs if array in s.outs else s.phis).index(array)]

@@ -33,12 +33,13 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Rounds, is_affine, is_whole, worth_a_product
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, subtract
-from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.indexing import copy, getitem, update
 from calque.transpiler.primitives.products import dot, matmul, outer
 
 
@@ -161,7 +162,7 @@ class _Nest:
 
     def _value_of(self, s: Apply) -> _Rows | _Outer | _Carried:
         """What a statement makes in all rounds."""
-        if s.primitive in (update, update_add):
+        if is_plain_store(s):
             return self._store(s)
         if s.primitive is outer:
             return self._outer(s)

@@ -10,8 +10,8 @@ from typing import Any
 
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Var
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.path_conditions import facts_of_rounds, statements_given
-from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.primitives.element_forms import full_template
 
 
@@ -19,7 +19,7 @@ def mark_inside(block: Block, builder: Builder) -> None:
     """Note every index that is proven, in place."""
     with builder.active():
         for s in statements_given(block, builder):
-            if isinstance(s, Apply) and s.primitive in INDEXED:
+            if is_access(s):
                 s.proven = s.proven or is_inside(s, builder)
 
 

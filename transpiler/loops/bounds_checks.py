@@ -18,14 +18,14 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
+from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.backward_slice import early, outside
 from calque.transpiler.loops.bounds import in_range, is_inside_everywhere
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import add_at, checked_index
+from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.shapes import size_of_axis
 from calque.transpiler.primitives.sorting import argsort, take_along_axis
 
@@ -66,7 +66,7 @@ def check_arrays(
             if isinstance(s, Apply):
                 with builder.block() as checks, builder.at(s.origin):
                     s.args = _checked_arrays(s, known, builder)
-                    if s.primitive in INDEXED:  # an element is any kernel's then
+                    if is_access(s):  # an element is any kernel's then
                         s.proven = s.proven or is_inside_everywhere(s, builder)
                 core.label(checks.statements, s.phase)
                 made += checks.statements
@@ -88,7 +88,7 @@ def _checked_arrays(
         return s.args
     if s.primitive is take_along_axis:
         places = {1: s.params["axis"] % s.args[0].type.ndim}
-    elif s.primitive in (*INDEXED, add_at):
+    elif is_access(s) or is_indexed_store(s):
         places = dict(_axes_of_indices(s))
     else:
         return s.args
@@ -166,7 +166,7 @@ class _Checker:
         known = dict(known)
         made: list[Statement] = []
         for s in block.statements:
-            if isinstance(s, Apply) and s.primitive in INDEXED and not s.proven:
+            if is_access(s) and not s.proven:
                 made += self._checks(s, loops, known)
             made += self.statement(s, loops, known)
             made.append(s)

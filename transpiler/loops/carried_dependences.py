@@ -12,6 +12,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, If, Statement, Var, While
 from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.ir.verdicts import (
     CARRIED,
     MAY_MEET,
@@ -60,9 +61,9 @@ def of_number(s: For, position: int) -> Verdict:
     made = made_by(s.body, out)
     name = s.outs[position].name or phi.name or target_text(made.origin if made else None)
     at = (made.origin if made is not None else s.origin,)
-    if _reads(s.body, phi) and _reduces(s.body, phi, out):
+    if count_uses(s.body, phi) and _reduces(s.body, phi, out):
         return Verdict(REDUCTION, f"{{0}} is a reduction: all rounds go into one {name}", at, 1)
-    if _reads(s.body, phi):
+    if count_uses(s.body, phi):
         words = f"{{0}} makes {name}, which the next round reads (distance 1)"
         return Verdict(CARRIED, words, at, 1)
     return Verdict(OTHER, f"{{0}} makes {name}, whose last value is read after the loop", at)
@@ -83,15 +84,6 @@ def made_by(block: Block, value: object) -> Statement | None:
     return None
 
 
-def _reads(block: Block, var: Var) -> int:
-    """How often statements and results of a block name a value."""
-    count = block.results.count(var)
-    for s in core.walk(block):
-        count += sum(a is var for a in core.operands(s))
-        count += sum(b.results.count(var) for b in core.blocks_of(s))
-    return count
-
-
 def _reduces(block: Block, start: Var, end: object) -> bool:
     """Whether a value is the one at the start, with more added: nothing else reads it between.
 
@@ -103,32 +95,33 @@ def _reduces(block: Block, start: Var, end: object) -> bool:
 def _reduces_by(which: tuple[Primitive, ...], block: Block, start: Var, end: object) -> bool:
     if end is start:
         return True
-    if isinstance(end, Var) and _reads(block, end) > 1:
+    if isinstance(end, Var) and count_uses(block, end) > 1:
         return False
     s = next((s for s in block.statements if end in s.outs), None)
     match s:
         case Apply() if s.primitive in which and not s.out.type.ndim:
             before = s.args[:1] if s.primitive is subtract else s.args
-            vars = [a for a in before if isinstance(a, Var) and _reads(block, a) == 1]
+            vars = [a for a in before if isinstance(a, Var) and count_uses(block, a) == 1]
             return any(_reduces_by(which, block, start, a) for a in vars)
         case For():
             at = s.outs.index(end)
             phi, init = s.phis[at], s.inits[at]
-            inner = _reads(s.body, phi) == 1 and _reduces_by(which, s.body, phi, s.body.results[at])
-            alone = isinstance(init, Var) and _reads(block, init) == 1
+            inner = count_uses(s.body, phi) == 1
+            inner = inner and _reduces_by(which, s.body, phi, s.body.results[at])
+            alone = isinstance(init, Var) and count_uses(block, init) == 1
             return inner and alone and _reduces_by(which, block, start, init)
         case If():
             arms = [b.results[s.outs.index(end)] for b in core.blocks_of(s)]
-            chosen = _reads(block, start) == 2 and start in arms
+            chosen = count_uses(block, start) == 2 and start in arms
             if which is _CHOSEN and chosen and _compares(block, s.test, arms):
                 return True  # the larger, or the smaller, of two
             return (
                 s.test is not start
                 and all(
-                    _reads(b, start) == 1 and _reduces_by(which, b, start, a)
+                    count_uses(b, start) == 1 and _reduces_by(which, b, start, a)
                     for b, a in zip(core.blocks_of(s), arms, strict=True)
                 )
-                and _reads(block, start) == 2
+                and count_uses(block, start) == 2
             )
     return False
 

@@ -6,16 +6,16 @@ apart by their cells. Asked for grids, where such nests are written anew, over o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var
+from calque.transpiler.ir.effects import is_access, is_indexed_store, is_plain_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import INDEXED, STORES, is_element, place_of
+from calque.transpiler.loops.accesses import is_element, place_of
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update
 
 FILLED = (zeros, ones, zeros_like, ones_like, full)
 MARGIN = 8  # cells at an end of an axis, at most, of a box that is nearly all of an array
@@ -58,7 +58,7 @@ class CellNest:
         phi, out = self.phi(k), self.result(k)
         touching = [s for s in core.walk(self.body) if phi in core.operands(s)]
         made = touching[0] if len(touching) == 1 else None
-        if not isinstance(made, Apply) or made.primitive not in (update, update_add):
+        if not is_plain_store(made):
             return None
         if made.args[0] is not phi or made.out is not out or made not in self.body.statements:
             return None
@@ -150,17 +150,6 @@ def margins(
     return found
 
 
-def uses(block: Block, var: Var) -> Iterator[Statement | Block]:
-    """Who reads a version, at any depth: statements, and blocks that give it."""
-    if any(r is var for r in block.results):
-        yield block
-    for s in block.statements:
-        if any(a is var for a in core.operands(s)):
-            yield s
-        for inner in core.blocks_of(s):
-            yield from uses(inner, var)
-
-
 def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
     """Whether each round stores its own cell, all cells are one's, and none is read before."""
     stored: set[Var] = set()
@@ -184,14 +173,14 @@ def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
                 return False
             if s.primitive.kind == "size":
                 continue
-            if s.primitive not in INDEXED or versions.intersection(s.args[1:]):
+            if not is_access(s) or versions.intersection(s.args[1:]):
                 return False
             box = nest.box(s, builder)
             if box is None or not is_whole(box, s.args[0].type.dims, builder):
                 return False
             if s.primitive is not update and s.args[0] not in stored:
                 return False
-            if s.primitive in STORES:
+            if is_indexed_store(s):
                 versions.add(s.out)
                 stored.add(s.out)
         return True

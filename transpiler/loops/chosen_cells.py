@@ -16,6 +16,7 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Statement, Var
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
@@ -67,11 +68,15 @@ def write_as_additions(block: Block) -> None:
         if not isinstance(s, Apply) or s.primitive is not update:
             continue
         total = made.get(s.args[1])
-        if not isinstance(total, Apply) or total.primitive is not add or _uses(block, total) > 1:
+        if not isinstance(total, Apply) or total.primitive is not add:
+            continue
+        if count_uses(block, total.out) > 1:
             continue
         for read, other in (total.args, total.args[::-1]):
             found = made.get(read)
-            if isinstance(found, Apply) and _is_same(found, s) and _uses(block, found) == 1:
+            if not isinstance(found, Apply) or not _is_same(found, s):
+                continue
+            if count_uses(block, found.out) == 1:
                 if total.out.type.dtype == s.out.type.dtype:
                     s.primitive, s.args = update_add, (s.args[0], other, *s.args[2:])
                     block.statements.remove(total)
@@ -86,11 +91,3 @@ def _is_same(read: Apply, store: Apply) -> bool:
         and read.args == (store.args[0], *store.args[2:])
         and read.params["index"] == store.params["index"]
     )
-
-
-def _uses(block: Block, s: Apply) -> int:
-    count = block.results.count(s.out)
-    for t in core.walk(block):
-        count += sum(a is s.out for a in core.operands(t))
-        count += sum(b.results.count(s.out) for b in core.blocks_of(t))
-    return count

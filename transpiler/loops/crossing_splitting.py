@@ -24,8 +24,10 @@ from collections.abc import Callable, Sequence
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim
-from calque.transpiler.loops.accesses import STORES, apart, is_element, place_of, positive
+from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+from calque.transpiler.loops.accesses import apart, is_element, place_of, positive
 from calque.transpiler.primitives import elementwise
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
@@ -87,7 +89,7 @@ def _meeting(
         if not all(is_element(s, builder) for s in accesses):
             return None
         for a, b in itertools.combinations(accesses, 2):
-            if a.primitive not in STORES and b.primitive not in STORES:
+            if not is_indexed_store(a) and not is_indexed_store(b):
                 continue
             left, right = place_of(a, builder), place_of(b, builder)
             if not apart(left, right, builder):
@@ -107,7 +109,7 @@ def _accesses(loop: For, body: Block) -> list[list[Apply]]:
         if s.args and s.args[0] in chains:
             chain = chains[s.args[0]]
             chain.append(s)
-            if s.primitive in STORES:
+            if is_indexed_store(s):
                 chains[s.outs[0]] = chain
     return list({id(chain): chain for chain in chains.values()}.values())
 
@@ -161,25 +163,22 @@ def _part(
 ) -> For:
     """The loop over a part of its rounds; its counter is known to be within ``reach``."""
     counter = loop_index(*reach, loop.index.name)
-    phis = tuple(Var(p.type, p.name, p.origin) for p in loop.phis)
-    outs = tuple(Var(o.type, o.name, o.origin) for o in loop.outs)
-    mapping: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
-    mapping[loop.index] = counter.atom
-    body = _copy(loop, mapping, builder.dim_of(counter), builder)
-    carried = phis, tuple(inits)
-    made = For(outs, counter.atom, *ends, loop.step, *carried, body, loop.origin, loop.scheduled)
-    builder.definitions.update(dict.fromkeys(outs, made))
+    mapping: dict[Var, Atom] = {loop.index: counter.atom}
+    here = builder.dim_of(counter)
+    phis = renewed(builder, loop.phis, mapping, _counters(loop, here, builder))
+    outs = renewed(builder, loop.outs)
+    body = _copy(loop, mapping, here, builder)
+    parts = {"outs": outs, "phis": phis, "inits": tuple(inits), "body": body}
+    made = derived(loop, index=counter.atom, start=ends[0], stop=ends[1], **parts)
+    builder.note(made)
     return made
 
 
 def _copy(loop: For, mapping: dict[Var, Atom], counter: DimLike, builder: Builder) -> Block:
     """A loop's body with another counter."""
-    values = builder.dim_values
-    (own,) = dim_symbols(builder.dims.resolve(values[loop.index]))
-    copied = core.clone(loop.body, mapping)
-    for old, new in mapping.items():
-        if isinstance(new, Var) and old in values and new not in values:
-            values[new] = substitute_dim(builder.dims.resolve(values[old]), {own: counter})
-    for s in copied.statements:
-        builder.definitions.update(dict.fromkeys(s.outs, s))
-    return copied
+    return cloned(builder, loop.body, mapping, _counters(loop, counter, builder))
+
+
+def _counters(loop: For, counter: DimLike, builder: Builder) -> dict[str, DimLike]:
+    (own,) = dim_symbols(builder.dims.resolve(builder.dim_values[loop.index]))
+    return {own: counter}

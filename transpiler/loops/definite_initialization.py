@@ -31,6 +31,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.called import inline
 from calque.transpiler.primitives.logic import (
@@ -118,23 +119,15 @@ def _flagged(s: For | While, k: int, block: Block) -> bool:
             sets = [a for a in arms if a[0] is True and a[1] is not phi]
             rests = [a for a in arms if a == (flag, phi)]
             if sets and rests:
-                once = sum(_reads(b, phi) for b in core.blocks_of(s)) == 1
+                once = sum(count_uses(b, phi) for b in core.blocks_of(s)) == 1
                 return once and _read_under(after, out, block)
     return False
-
-
-def _reads(block: Block, var: Var) -> int:
-    """How often a block, and what is in it, reads a number."""
-    inner = [b for s in core.walk(block) for b in core.blocks_of(s)]
-    atoms = [a for s in core.walk(block) for a in core.operands(s)]
-    atoms += [a for b in (block, *inner) for a in b.results]
-    return sum(a is var for a in atoms)
 
 
 def _read_under(flag: Var, out: Var, block: Block) -> bool:
     """Whether a number is read only in branches for which a flag is true."""
     under = [s.then for s in core.walk(block) if isinstance(s, If) and s.test is flag]
-    return _reads(block, out) == sum(_reads(then, out) for then in under)
+    return count_uses(block, out) == sum(count_uses(then, out) for then in under)
 
 
 def _zero(phi: Var) -> Any:

@@ -28,13 +28,15 @@ from typing import TypeGuard
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.rewrite import derived, renewed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import is_element, place_of, steady_symbols
 from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Meeting, meeting
 from calque.transpiler.loops.parallelize import upward
 from calque.transpiler.loops.scatters import CHEAP
 from calque.transpiler.primitives.elementwise import add, subtract
-from calque.transpiler.primitives.indexing import update, update_add
+from calque.transpiler.primitives.indexing import update_add
 
 MOST_LOOPS = 4  # each goes through memory again
 MOST_REPEATED = 12  # operations that all loops need
@@ -98,7 +100,7 @@ class TaskLoop:
         return self._write(groups)
 
     def _stores(self, s: Statement) -> TypeGuard[Apply]:
-        return isinstance(s, Apply) and s.primitive in (update, update_add)
+        return is_plain_store(s)
 
     def _simple(self) -> bool:
         """Whether the body is operations on elements, and each carried array is stored to."""
@@ -274,8 +276,7 @@ class TaskLoop:
         old, builder = self.loop, self.builder
         chosen = {id(s) for t in group for s in t.stores} | set().union(*(t.needs for t in group))
         written = sorted(set().union(*map(self._written, group)))
-        index = Var(old.index.type, old.index.name, old.index.origin)
-        builder.dim_values[index] = builder.dim_values[old.index]
+        (index,) = renewed(builder, [old.index])
         phis = {k: Var(old.phis[k].type, old.phis[k].name, old.origin) for k in written}
         current: list[Atom] = [phis.get(k, a) for k, a in enumerate(now)]
         mapping: dict[Var, Atom] = {old.index: index}
@@ -303,8 +304,6 @@ class TaskLoop:
                 current[t.total] = mapping[old.body.results[t.total]]
         body.results = [current[k] for k in written]
         inits = tuple(now[k] for k in written)
-        bounds = old.start, old.stop, old.step
         carried = tuple(phis[k] for k in written)
-        made = For((), index, *bounds, carried, inits, body, old.origin, old.scheduled)
-        made.vector = True
-        return made, written
+        parts = {"outs": (), "index": index, "phis": carried, "inits": inits, "body": body}
+        return derived(old, **parts, vector=True), written

@@ -33,19 +33,14 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import template_of
-from calque.transpiler.loops.cell_nests import (
-    CellNest,
-    cell_nest,
-    is_number,
-    is_whole,
-    margins,
-    uses,
-)
+from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole, margins
 from calque.transpiler.loops.whole_nests import Chain, Layer, WholeNest, filler, index_of, readers
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.element_forms import full_template
-from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.indexing import copy, getitem, update
 
 DEEPEST = 3  # axes
 
@@ -113,7 +108,7 @@ def _reads_old(chain: Chain, block: Block) -> bool:
 def _is_plain(nest: CellNest) -> bool:
     """Whether a round computes numbers, branches on them, and stores."""
     return all(
-        is_number(s) or (isinstance(s, Apply) and s.primitive in (update, update_add))
+        is_number(s) or (is_plain_store(s))
         or (isinstance(s, If) and _is_choice(s))
         for s in nest.body.statements
     )
@@ -146,7 +141,7 @@ def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
     if nest is None or len(nest.loop.phis) != 1 or not _is_plain(nest):
         return None
     found = _layer(nest, 0, builder)
-    if found is None or [*uses(block, version)] != [chain.layers[0].nest.loop]:
+    if found is None or readers_of(block, version) != [chain.layers[0].nest.loop]:
         return None
     return found if found.store.primitive is update else None
 
@@ -218,7 +213,7 @@ def _beside(layer: Layer) -> set[Var]:
 def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
     """Read the elements of views of an array that nothing stores into in the array itself."""
     views = {}
-    for use in uses(block, array):
+    for use in readers_of(block, array):
         if not isinstance(use, Apply):
             continue
         if use.primitive.kind == "store":

@@ -27,8 +27,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import is_element
-from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole, uses
+from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole
 from calque.transpiler.loops.put_together import is_scan
 from calque.transpiler.loops.whole_nests import index_of, readers, touched_at
 from calque.transpiler.primitives.base import apply
@@ -81,7 +82,7 @@ def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
     at = body.statements.index(read)
     body.statements[at : at + 1] = new.statements
     core.substitute(body, {read.out: found})
-    for use in uses(block, shown):  # its sizes are those of what it was made as
+    for use in readers_of(block, shown):  # its sizes are those of what it was made as
         if isinstance(use, Apply) and not flattened:
             use.args = (nest.loop.inits[0], *use.args[1:])
 

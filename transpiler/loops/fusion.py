@@ -7,6 +7,7 @@ as each reads the others' elements of the same round.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,10 +16,10 @@ from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.ir.core import Apply, Block, Statement, Var
-from calque.transpiler.ir.dead_code import has_effects
-from calque.transpiler.ir.path_conditions import refuses
+from calque.transpiler.ir.effects import has_effects, is_indexed_store, refuses
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
-from calque.transpiler.loops.accesses import STORES, is_column
+from calque.transpiler.ir.uses import reads
+from calque.transpiler.loops.accesses import is_column
 from calque.transpiler.loops.fusion_groups import (
     NAMES,
     Loop,
@@ -97,7 +98,7 @@ class Fusion:
             if self._kind(s) == "map":
                 assert isinstance(s, Apply)
                 costs[s.out] = weight(s) + sum(costs.get(a, 0) for a in set(s.args))
-                several = s.primitive.kind == "elementwise" and uses.get(s.out, 0) > 1
+                several = s.primitive.kind == "elementwise" and uses[s.out] > 1
                 if several and costs[s.out] > _VAST:
                     found.add(s.out)
                     costs[s.out] = 0
@@ -176,7 +177,7 @@ class Fusion:
             return "reduce" if not none and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
-        if primitive in STORES:
+        if is_indexed_store(s):
             return "store" if self._region(s) else ""
         if primitive.kind == "elementwise" or primitive.element is not None:
             return "map"
@@ -341,18 +342,12 @@ class Fusion:
         made = self.virtual.get(var)
         return made.args if made is not None else ()
 
-    def _uses(self) -> dict[Var, int]:
+    def _uses(self) -> Counter[Any]:
         """How often each array is read, here or in blocks within."""
-        count: dict[Var, int] = {}
+        count = Counter(a for s in self.block.statements for a in core.operands(s))
         for s in self.block.statements:
-            read = [a for a in core.operands(s) if isinstance(a, Var)]
-            for inner in core.blocks_of(s):
-                read += core.free_vars(inner)
-            for v in read:
-                count[v] = count.get(v, 0) + 1
-        for a in self.block.results:
-            if isinstance(a, Var):
-                count[a] = count.get(a, 0) + 1
+            count.update(v for inner in core.blocks_of(s) for v in core.free_vars(inner))
+        count.update(self.block.results)
         return count
 
     def _reads(self, s: Statement, root: Root | None) -> set[Var]:
@@ -361,10 +356,7 @@ class Fusion:
             if root.kind == "store":
                 found |= {a for a in s.args if isinstance(a, Var)} - set(self.virtual)  # type: ignore[union-attr]
             return found
-        found = {a for a in core.operands(s) if isinstance(a, Var)}
-        for inner in core.blocks_of(s):
-            found |= set(core.free_vars(inner))
-        return found
+        return {*reads(s)}
 
     def _place(self, root: Root, needs: list[Unit]) -> Unit:
         """The nest that takes a root in, or a new one."""

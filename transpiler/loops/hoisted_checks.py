@@ -33,6 +33,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.rewrite import cloned_loop
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
@@ -211,7 +212,7 @@ class _CheckedLoop:
         loop, builder = self.loop, self.builder
         outs = loop.outs
         mapping: dict[Var, Atom] = {}
-        free = builder.copied_loop(loop, mapping)
+        free = cloned_loop(builder, loop, mapping)
         asks = {mapping[s.out]: mapping.get(s.args[0], s.args[0]) for s in checks}
         for block in (free.body, *(b for s in core.walk(free.body) for b in core.blocks_of(s))):
             block.statements[:] = [s for s in block.statements if asks.keys().isdisjoint(s.outs)]

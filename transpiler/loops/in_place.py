@@ -11,7 +11,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.loops.accesses import INDEXED, STORES
+from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.loops.fusion_groups import Loop, Root, leaves
 from calque.transpiler.primitives.indexing import update
 
@@ -103,7 +103,7 @@ def _handed_on(block: Block) -> Iterator[Var]:
     yield from (a for a in block.results if isinstance(a, Var))
     for s in core.walk(block):
         match s:
-            case Apply() if s.primitive in INDEXED and not s.outs[0].type.ndim:
+            case Apply() if is_access(s) and not s.outs[0].type.ndim:
                 pass
             case Apply() if s.primitive.kind in ("elementwise", "size", "reduction"):
                 pass
@@ -119,7 +119,7 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
     while isinstance(target, Var):
         yield target
         match made.get(target):
-            case Apply() as s if s.primitive in STORES:
+            case Apply() as s if is_indexed_store(s):
                 target = s.args[0]
             case For() | While() as s:
                 target = s.inits[s.outs.index(target)]

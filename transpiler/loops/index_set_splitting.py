@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.ir.rewrite import derived, emit_fold, renewed
 from calque.transpiler.loops.accesses import place_of, same_place
 from calque.transpiler.loops.bounds import is_inside_without_rounds
 from calque.transpiler.loops.fusion_groups import weight
@@ -194,10 +195,9 @@ class Bands:
         rows: dict[Var, Var],
     ) -> For:
         """The loop over a part of its range; what rows have is read from them."""
-        phis = tuple(map(_like, inner.phis))
-        counter = self._counter(inner.index)
-        mapping: dict[Var, Atom] = dict(zip(inner.phis, phis, strict=True))
-        mapping[inner.index] = counter
+        mapping: dict[Var, Atom] = {}
+        phis = renewed(self.builder, inner.phis, mapping)
+        (counter,) = renewed(self.builder, [inner.index], mapping)
         with self.builder.block() as read, self.builder.at(inner.origin):
             for value, row in rows.items():
                 found = load(Array(row), [Array(counter)])
@@ -207,17 +207,12 @@ class Bands:
         body.statements[:0] = read.statements
         _drop_unread(body)
         inits, outs = carried
-        made = For(
-            *(tuple(outs), counter, *bounds, 1, phis, tuple(inits), body),
-            *(inner.origin, inner.scheduled, inner.parallel, inner.vector),
-        )
-        self.builder.definitions.update(dict.fromkeys(outs, made))
+        span = {"index": counter, "start": bounds[0], "stop": bounds[1], "step": 1}
+        parts = {"outs": tuple(outs), "phis": phis, "inits": tuple(inits), "body": body}
+        facts = {"parallel": inner.parallel, "vector": inner.vector}
+        made = derived(inner, **span, **parts, **facts)
+        self.builder.note(made)
         return made
-
-    def _counter(self, old: Var) -> Var:
-        counter = _like(old)
-        self.builder.dim_values[counter] = self.builder.dim_values[old]
-        return counter
 
     def _again(self, body: Block, mapping: dict[Var, Atom], known: set[Var]) -> Block:
         """A copy of a body, numbers folded; ``known`` need not be computed."""
@@ -291,19 +286,22 @@ class Bands:
             start = apply(empty, size, dtype=value.type.dtype)
             row = start.atom
             row.name = f"{value.name}_row" if value.name else "row"
-            phi, out = _like(row), _like(row)
             last = builder.dim_of(wrap(inner.stop)) - 1
             counter = loop_index(0, last, inner.index.name)
             chain = Block([*self._chain(value)], [value])
-            body = self._again(chain, {inner.index: counter.atom}, set())
-            with builder.block() as store:
-                kept = stored(Array(phi), wrap(body.results[0]), [counter])
-            body = Block([*body.statements, *store.statements], [kept.atom])
-            loop = For((out,), counter.atom, inner.start, inner.stop, 1, (phi,), (row,), body)
-            loop.origin, loop.scheduled, loop.parallel, loop.vector = inner.origin, True, True, True
-            builder.emit(loop)
+            found = self._again(chain, {inner.index: counter.atom}, set())
+
+            def step(phi: Var) -> list[Array]:
+                builder.blocks[-1].statements += found.statements
+                return [stored(Array(phi), wrap(found.results[0]), [counter])]
+
+            span = inner.start, inner.stop, 1
+            loop = emit_fold(
+                *(builder, counter.atom, span, [row], step), scheduled=True, parallel=True
+            )
+            loop.vector = True
         self.before += made.statements
-        return out
+        return loop.outs[0]
 
 
 def _folded(s: Apply, args: Sequence[Atom]) -> Atom | None:

@@ -24,9 +24,11 @@ from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.accesses import (
-    INDEXED,
     Place,
     is_element,
     place_of,
@@ -172,7 +174,7 @@ class _Columns:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays:
             return all(not out.type.ndim for out in s.outs)
-        if s.primitive not in INDEXED or arrays != [s.args[0]]:
+        if not is_access(s) or arrays != [s.args[0]]:
             return False
         place = place_of(s, self.builder)
         each = 2 if s.primitive is update_add else 1
@@ -249,8 +251,7 @@ class _Columns:
 
     def _uses(self, s: Apply, inner: For) -> int:
         """How often a round of a loop reads what a statement makes."""
-        read = [a for t in core.walk(inner.body) for a in core.operands(t)]
-        return read.count(s.out) + inner.body.results.count(s.out)
+        return count_uses(inner.body, s.out)
 
     def _reads_there(self, read: Apply, store: Apply) -> bool:
         if read.primitive is not getitem or read.args[0] is not store.args[0]:
@@ -297,8 +298,8 @@ class _Columns:
                 numbers.append(s)
                 continue
             carried = [self.array_of[phi] for phi in s.phis]
-            counter = self._counter(s.index)
-            around = [Var(phi.type, phi.name, phi.origin) for phi in s.phis]
+            (counter,) = renewed(builder, [s.index])
+            around = renewed(builder, s.phis)
             here: dict[Var, Atom] = dict(zip(versions, now, strict=True))
             with builder.block() as body:
                 within = self._columns(s, numbers, counter, around, here)
@@ -309,8 +310,7 @@ class _Columns:
                 for k, phi in zip(carried, s.phis, strict=True)
             )
             inits = tuple(now[k] for k in carried)
-            bounds = s.start, s.stop, s.step
-            yield For(outs, counter, *bounds, tuple(around), inits, body, s.origin, s.scheduled)
+            yield derived(s, outs=outs, index=counter, phis=around, inits=inits, body=body)
             for k, out, old in zip(carried, outs, s.outs, strict=True):
                 now[k], versions[k] = out, old
 
@@ -327,25 +327,20 @@ class _Columns:
         s: For,
         numbers: list[Statement],
         counter: Var,
-        around: list[Var],
+        around: tuple[Var, ...],
         here: dict[Var, Atom],
     ) -> For:
         """The outer loop's rounds, within a round of one that was an inner loop."""
         loop = self.loop
-        index = self._counter(loop.index)
-        phis = tuple(Var(phi.type, phi.name, phi.origin) for phi in s.phis)
-        mapping = {**here, s.index: counter, loop.index: index}
-        mapping.update(zip(s.phis, phis, strict=True))
-        old = [*numbers, *s.body.statements]
-        body = core.clone(Block(old, s.body.results), mapping)
-        for var, new in mapping.items():
-            if isinstance(new, Var) and var in self.builder.dim_values:
-                self.builder.dim_values[new] = self.builder.dim_values[var]
-        for t in body.statements:
-            self.builder.definitions.update(dict.fromkeys(t.outs, t))
-        outs = tuple(Var(phi.type, phi.name, phi.origin) for phi in s.phis)
-        bounds = self._bounds()
-        return For(outs, index, *bounds, phis, tuple(around), body, s.origin, loop.scheduled)
+        mapping: dict[Var, Atom] = {**here, s.index: counter}
+        (index,) = renewed(self.builder, [loop.index], mapping)
+        phis = renewed(self.builder, s.phis, mapping)
+        old = Block([*numbers, *s.body.statements], s.body.results)
+        body = cloned(self.builder, old, mapping)
+        outs = renewed(self.builder, s.phis)
+        start, stop, step = self._bounds()
+        span = {"start": start, "stop": stop, "step": step, "scheduled": loop.scheduled}
+        return derived(s, outs=outs, index=index, phis=phis, inits=around, body=body, **span)
 
     def _bounds(self) -> tuple[Atom, Atom, int]:
         """Of the outer loop: along memory, as no round within an inner one waits for another."""
@@ -359,7 +354,3 @@ class _Columns:
             return loop.stop + 1, atom(end), 1
         return loop.start, loop.stop, loop.step
 
-    def _counter(self, old: Var) -> Var:
-        index = Var(old.type, old.name, old.origin)
-        self.builder.dim_values[index] = self.builder.dim_values[old]
-        return index

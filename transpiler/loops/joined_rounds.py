@@ -10,8 +10,8 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.types import dim_symbols, substitute_dim
-from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.primitives.indexing import getitem, update
 
 
@@ -42,7 +42,7 @@ def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
     while before != len(versions):
         before = len(versions)
         for s in core.walk(loop.body):
-            if isinstance(s, Apply) and s.primitive in INDEXED and s.primitive is not getitem:
+            if is_access(s) and s.primitive is not getitem:
                 if s.args[0] in versions:
                     versions.add(s.out)
             elif isinstance(s, core.For | core.While):
@@ -56,7 +56,7 @@ def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
             continue
         if not versions.intersection(a for a in s.args if isinstance(a, Var)):
             continue
-        if s.primitive not in INDEXED or s.args[0] not in versions:
+        if not is_access(s) or s.args[0] not in versions:
             return False
         item = s.params["index"][0] if s.params["index"] else None
         if not isinstance(item, Slot):

@@ -22,10 +22,12 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update
 
 _PLACE = {"index": (Slot(0),)}
 
@@ -46,26 +48,24 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
     if last.keys() & set(needed) - set(last.values()) or any(v.type.ndim for v in crossing):
         return None  # an old version of an array is read
     sizes = [v for v in crossing if _is_size(made[v], made)]
-    index = Var(loop.index.type, loop.index.name, loop.index.origin)
-    builder.dim_values[index] = builder.dim_values[loop.index]
+    (index,) = renewed(builder, [loop.index])
     arrays = [(v, _array_of(v, loop)) for v in crossing if v not in sizes]
     kept = [_kept(v, array, loop.index) for v, array in arrays]
     first = [last[phi] for phi in loop.phis]
-    handed = tuple(Var(v.type, v.name, v.origin) for v in loop.outs)
-    phis = tuple(Var(v.type, v.name, v.origin) for v in loop.phis)
+    handed, phis = renewed(builder, loop.outs), renewed(builder, loop.phis)
     renamed: dict[Var, Any] = {loop.index: index, **dict(zip(first, phis, strict=True))}
     outs = tuple(Var(array.type, array.name) for _, array in arrays)
     head: list[Statement] = []
     for v in sizes:
-        head += core.clone(Block([made[v]]), renamed).statements
+        head += cloned(builder, Block([made[v]]), renamed).statements
     for (v, _), out in zip(arrays, outs, strict=True):
-        renamed[v] = Var(v.type, v.name, v.origin)
+        renewed(builder, [v], renamed)
         head.append(Apply((renamed[v],), getitem, (out, index), _PLACE, v.origin, proven=True))
     body = Block(after, list(loop.body.results))
     core.substitute(body, renamed)
     body.statements[:0] = head
-    rest = For(loop.outs, index, 0, loop.stop, 1, phis, handed, body, loop.origin)
-    rest.scheduled, rest.parallel, rest.phase = loop.scheduled, loop.parallel, loop.phase
+    parts = {"phis": phis, "inits": handed, "body": body, "parallel": loop.parallel}
+    rest = derived(loop, index=index, start=0, step=1, **parts)
     loop.body = Block([*before, *kept], [*first, *(s.out for s in kept)])
     loop.phis = (*loop.phis, *(s.args[0] for s in kept))
     loop.inits, loop.outs = (*loop.inits, *(array for _, array in arrays)), (*handed, *outs)
@@ -84,7 +84,7 @@ def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:
     begun = {phi: phi for phi in loop.phis}  # of each version, the first
     for s in statements:
         pairs: list[tuple[Any, Var]] = []
-        if isinstance(s, Apply) and s.primitive in (update, update_add):
+        if is_plain_store(s):
             pairs = [(s.args[0], s.out)]
         elif isinstance(s, For):
             pairs = list(zip(s.inits, s.outs, strict=True))

@@ -20,7 +20,6 @@ the loops. Loops and branches of the user's are gone into.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -33,6 +32,7 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.ir.undefined_values import unfilled
+from calque.transpiler.ir.uses import Uses
 from calque.transpiler.loops.fusion import Fusion
 from calque.transpiler.loops.fusion_groups import Loop
 from calque.transpiler.loops.in_place import Owned
@@ -151,15 +151,14 @@ class Schedule:
         """Put simpler operations in the place of what has a composition."""
         made: list[Statement] = []
         pending = block.statements[::-1]
-        read = Counter(a for s in pending for a in core.operands(s) if isinstance(a, Var))
-        read.update(a for a in block.results if isinstance(a, Var))
+        uses = Uses(block)
         while pending:
             s = pending.pop()
             if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
                 s.proven = is_small_factorization([wrap(a) for a in s.args])
             rule = s.primitive.lowering if isinstance(s, Apply) else None
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
-                if read[s.args[0]] > 1 and s.out.type.ndim < 3:
+                if uses.count(s.args[0]) > 1 and s.out.type.ndim < 3:
                     rule = None  # the matrix is needed in memory
             if self.grid and isinstance(s, Apply) and s.primitive in RUNNING:
                 rule = partial(_by_numbers, s)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, loop_index, wrap
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, If, Var
+from calque.transpiler.ir.rewrite import emit_fold, emit_loop
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.loops.fusion_groups import (
     NAMES,
@@ -191,13 +192,12 @@ class NestBuilder:
             self._follow()
             self._children(node, [*index, counter])
             body.results = [atom(self.state[key]) for key in touched]
-        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-        start, stop = map(atom, bounds)
-        carried = tuple(phis), tuple(map(atom, inits))
-        made = For(outs, counter.atom, start, stop, 1, *carried, body, builder.origin, True)
-        made.parallel = not index and all(self._apart(r) for r in node.roots())
-        builder.emit(made)
-        for key, out in zip(touched, outs, strict=True):
+        made = emit_loop(
+            *(builder, counter.atom, (*bounds, 1), phis, inits, body),
+            scheduled=True,
+            parallel=not index and all(self._apart(r) for r in node.roots()),
+        )
+        for key, out in zip(touched, made.outs, strict=True):
             self.state[key] = Array(out)
         self._follow()
 
@@ -384,13 +384,12 @@ class NestBuilder:
             for root, phi in zip(beginning, phis[len(arrays) :]):
                 total = self.state.pop((root, "sum"))
                 body.results.append(atom(stored(Array(phi), total, [counter])))
-        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-        bounds = 0, atom(count), 1
-        made = For(outs, counter.atom, *bounds, tuple(phis), tuple(map(atom, inits)), body)
-        made.origin, made.scheduled = builder.origin, True
-        made.parallel = all(self._apart(r) or r in beginning for r in node.roots())
-        builder.emit(made)
-        for r, out in zip([*arrays, *beginning], outs, strict=True):
+        made = emit_loop(
+            *(builder, counter.atom, (0, count, 1), phis, inits, body),
+            scheduled=True,
+            parallel=all(self._apart(r) or r in beginning for r in node.roots()),
+        )
+        for r, out in zip([*arrays, *beginning], made.outs, strict=True):
             if r in arrays:
                 self.state[r] = Array(out)
             else:
@@ -402,13 +401,13 @@ class NestBuilder:
         reduction = root.statement.primitive.reduction
         phi = Var(self._sum_type(root), root.out.name or "total", builder.origin)
         counter = loop_index(0, dim - 1, "i")
-        with builder.block() as body:
-            body.results = [atom(reduction.combine(Array(phi), load(parts, [counter])))]
-        out = Var(phi.type, phi.name, builder.origin)
-        made = For((out,), counter.atom, 0, atom(count), 1, (phi,), (self._neutral(root),), body,
-                   builder.origin, True)
-        builder.emit(made)
-        return self._rounded(root, Array(out))
+        made = emit_fold(
+            *(builder, counter.atom, (0, count, 1), [self._neutral(root)]),
+            lambda total: [reduction.combine(Array(total), load(parts, [counter]))],
+            phis=[phi],
+            scheduled=True,
+        )
+        return self._rounded(root, Array(made.outs[0]))
 
     # all elements in one loop
 

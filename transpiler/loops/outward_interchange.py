@@ -34,14 +34,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim
-from calque.transpiler.loops.accesses import INDEXED, STORES, place_of
+from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import place_of
 from calque.transpiler.loops.code_motion import Done, done_before
 from calque.transpiler.loops.parallelize import is_independent
 from calque.transpiler.loops.private_rows import RowsAlone
@@ -99,6 +102,7 @@ class _Rounds:
     known: list[Done]  # divisions that loops before this one did
     lanes: list[For] = field(default_factory=list)
     bounds: tuple[Atom, Atom] = (0, 0)  # of the loops over elements
+    counters: dict[str, DimLike] = field(default_factory=dict)  # the dimensions of theirs in copies
 
     def turned(self) -> list[Statement] | None:
         """The statements instead of the loop; None where it stays."""
@@ -167,7 +171,7 @@ class _Rounds:
         for lane in self.lanes:
             own = dim_symbols(resolve(values[lane.index]))
             for s in core.walk(lane.body):
-                if isinstance(s, Apply) and s.primitive in INDEXED and s.args[0].type.ndim > 1:
+                if is_access(s) and s.args[0].type.ndim > 1:
                     last = place_of(s, self.builder)[-1]
                     moving = frozenset() if last is None else dim_symbols(last)
                     along += bool(moving & rounds) - bool(moving & own)
@@ -233,7 +237,7 @@ class _Rounds:
         """Whether a statement raises nothing, and all its accesses are proven to be inside."""
         if self.refuses(s):
             return False
-        return not isinstance(s, Apply) or s.primitive not in INDEXED or s.proven
+        return not is_access(s) or s.proven
 
     # the new loops
 
@@ -242,8 +246,10 @@ class _Rounds:
         if not self._find_bounds():
             return None
         first = self.lanes[0]
-        counter = Var(first.index.type, first.index.name, first.index.origin)
-        self.builder.dim_values[counter] = self.builder.dim_values[first.index]
+        (counter,) = renewed(self.builder, [first.index])
+        for s in self.lanes:
+            (symbol,) = dim_symbols(self.builder.dim_values[s.index])
+            self.counters[symbol] = self.builder.dim_values[counter]
         made = self._around(counter, self.bounds, self._row_of)
         (rounds,) = (s for s in made.body.statements if isinstance(s, For))
         own = RowsAlone(self.builder, counter, {*rounds.phis})
@@ -253,7 +259,7 @@ class _Rounds:
     def _parts(self) -> For | None:
         """The loop over parts of the elements around the rounds."""
         if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
-               for o in s.outs if s.primitive not in INDEXED or s.primitive is getitem):
+               for o in s.outs if not is_access(s) or s.primitive is getitem):
             return None  # a round has arrays of its own
         first, last = map(wrap, self.bounds)
         size = last - first
@@ -263,7 +269,7 @@ class _Rounds:
         with self.builder.block() as bounds:
             start = part * PART + first
             stop = FUNCTIONS[smaller_integer](start + PART, last)
-        ends = atom(start), atom(stop)
+        self.counters, ends = {}, (atom(start), atom(stop))
         for end, word in zip(ends, ("first", "last"), strict=True):
             if isinstance(end, Var):
                 end.name = word
@@ -278,44 +284,23 @@ class _Rounds:
         phis = tuple(_like(loop.phis[k]) for k in arrays)
         carried: dict[int, Atom] = dict(zip(arrays, phis, strict=True))
         mapping: dict[Var, Atom] = {}
-        (index,) = self._fresh([loop.index], mapping)
-        inner = self._fresh(loop.phis, mapping)
+        (index,) = renewed(self.builder, [loop.index], mapping)
+        inner = renewed(self.builder, loop.phis, mapping, self.counters)
         inits = tuple(carried.get(k, a) for k, a in enumerate(loop.inits))
-        body = self._cloned(loop.body, mapping, counter, lane)
-        outs = tuple(map(_like, loop.outs))
-        ends = loop.start, loop.stop, loop.step
-        rounds = For(outs, index, *ends, inner, inits, body, loop.origin)
-        results = [outs[k] for k in arrays]
-        outside = tuple(loop.outs[k] for k in arrays)
-        starts = tuple(loop.inits[k] for k in arrays)
-        around = Block([rounds], results)
-        return For(outside, counter, *bounds, 1, phis, starts, around, loop.origin)
 
-    def _cloned(
-        self, block: Block, mapping: dict[Var, Atom], counter: Var, lane: Lane
-    ) -> Block:
-        """A block of the rounds, the loops over elements as ``lane`` writes them."""
-        made: list[Statement] = []
-        for s in block.statements:
-            if s in self.lanes:
-                made += lane(s, counter, mapping)
-                continue
-            if isinstance(s, For):
-                inits = tuple(_sub(a, mapping) for a in s.inits)
-                start, stop, step = (_sub(a, mapping) for a in (s.start, s.stop, s.step))
-                (index,), phis = self._fresh([s.index], mapping), self._fresh(s.phis, mapping)
-                body = self._cloned(s.body, mapping, counter, lane)
-                outs = self._fresh(s.outs, mapping)
-                made.append(For(outs, index, start, stop, step, phis, inits, body, s.origin))
-            elif isinstance(s, If):
-                then = self._cloned(s.then, mapping, counter, lane)
-                orelse = self._cloned(s.orelse, mapping, counter, lane)
-                test = _sub(s.test, mapping)
-                made.append(If(self._fresh(s.outs, mapping), test, then, orelse, s.origin))
-            else:
-                assert isinstance(s, Apply)
-                made += self._copied([s], mapping)
-        return Block(made, [_sub(a, mapping) for a in block.results])
+        def write(s: Statement, mapping: Any) -> list[Statement] | None:
+            return lane(s, counter, mapping) if isinstance(s, For) and s in self.lanes else None
+
+        body = cloned(self.builder, loop.body, mapping, self.counters, write)
+        outs = renewed(self.builder, loop.outs)
+        rounds = derived(loop, outs=outs, index=index, phis=inner, inits=inits, body=body)
+        parts = {
+            "outs": tuple(loop.outs[k] for k in arrays),
+            "inits": tuple(loop.inits[k] for k in arrays),
+            "body": Block([rounds], [outs[k] for k in arrays]),
+        }
+        start, stop = bounds
+        return derived(loop, index=counter, start=start, stop=stop, step=1, phis=phis, **parts)
 
     def _row_of(self, s: For, counter: Var, mapping: dict[Var, Atom]) -> list[Statement]:
         """The round of a loop over elements for one of them."""
@@ -337,32 +322,7 @@ class _Rounds:
 
     def _copied(self, statements: Sequence[Statement], mapping: dict[Var, Atom]) -> list[Statement]:
         """Copies of statements, with what is known of their integers."""
-        before = dict(mapping)
-        made = core.clone(Block(list(statements)), mapping).statements
-        self._know({v: a for v, a in mapping.items() if before.get(v) is not a}, mapping)
-        for s in core.walk(Block(made)):
-            self.builder.definitions.update(dict.fromkeys(s.outs, s))
-        return made
-
-    def _fresh(self, old: Sequence[Var], mapping: dict[Var, Atom]) -> tuple[Var, ...]:
-        made = tuple(map(_like, old))
-        new = dict(zip(old, made, strict=True))
-        mapping.update(new)
-        self._know(new, mapping)
-        return made
-
-    def _know(self, new: dict[Var, Atom], mapping: dict[Var, Atom]) -> None:
-        """Note what integers are, in the counter of the loop around where that was a loop's own."""
-        values = self.builder.dim_values
-        renamed: dict[str, DimLike] = {}
-        for s in self.lanes:
-            around = mapping.get(s.index)
-            if isinstance(around, Var) and around in values:
-                (own,) = dim_symbols(values[s.index])
-                renamed[own] = values[around]
-        for var, made in new.items():
-            if isinstance(made, Var) and var in values and made not in values:
-                values[made] = substitute_dim(self.builder.dims.resolve(values[var]), renamed)
+        return cloned(self.builder, Block([*statements]), mapping, self.counters).statements
 
 
 def _like(var: Var) -> Var:
@@ -384,7 +344,7 @@ def _each_version_once(block: Block, stored: set[Var]) -> bool:
         if not stored.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
             return False
         match s:
-            case Apply() if s.primitive in STORES:
+            case Apply() if is_indexed_store(s):
                 stored.add(s.args[0])
             case If():
                 arms = [set(stored), set(stored)]

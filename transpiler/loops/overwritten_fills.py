@@ -15,7 +15,8 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
-from calque.transpiler.loops.cell_nests import FILLED, cell_nest, surely_stored, uses
+from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.loops.cell_nests import FILLED, cell_nest, surely_stored
 from calque.transpiler.primitives.creation import empty, empty_like, full, ones_like, zeros_like
 
 
@@ -42,7 +43,7 @@ def _of_loop(loop: For, block: Block, builder: Builder) -> None:
     for k in filled:
         s = made[loop.inits[k]]
         assert isinstance(s, Apply)
-        readers = [u for u in uses(block, s.out) if not _asks_size(u)]
+        readers = [u for u in readers_of(block, s.out) if not _asks_size(u)]
         if readers == [loop] and surely_stored(nest, k, builder):
             _leave_empty(s)
 

@@ -17,7 +17,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Kernel, Statement, Var, While
-from calque.transpiler.ir.effect_texts import may_raise
+from calque.transpiler.ir.effects import ends_call, is_access
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.verdicts import (
     CARRIED,
@@ -29,7 +29,7 @@ from calque.transpiler.ir.verdicts import (
     Verdict,
     element_text,
 )
-from calque.transpiler.loops.accesses import INDEXED, differ, place_of, steady_symbols
+from calque.transpiler.loops.accesses import differ, place_of, steady_symbols
 from calque.transpiler.loops.carried_dependences import Touch, of_elements, of_numbers
 from calque.transpiler.loops.dependence_test import may_meet
 from calque.transpiler.primitives.base import apply
@@ -235,7 +235,7 @@ class CarriedArrays:
     def _statement(self, s: Statement) -> bool:
         match s:
             case Effect():
-                return self._lose(MAY_RAISE if may_raise(s) else OTHER, _EFFECTS[may_raise(s)], s)
+                return self._lose(MAY_RAISE if ends_call(s) else OTHER, _EFFECTS[ends_call(s)], s)
             case Apply():
                 return self._apply(s)
             case If():
@@ -270,7 +270,7 @@ class CarriedArrays:
         held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
         if not held or s.primitive.kind == "size":
             return True
-        if s.primitive not in INDEXED or held != [s.args[0]]:
+        if not is_access(s) or held != [s.args[0]]:
             name = held[0].name or "an array"
             words = f"{{0}} reads {name} as a whole, which each round changes"
             return self._lose(CARRIED, words, s)

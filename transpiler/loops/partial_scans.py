@@ -34,6 +34,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.rewrite import cloned_loop, emit_fold, emit_loop
 from calque.transpiler.loops.loop_splitting import bounds_of_part
 from calque.transpiler.loops.put_together import Scanned, counts, is_scan, scans
 from calque.transpiler.primitives.base import apply
@@ -106,7 +107,7 @@ def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
 
 def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
     """The loop that makes the sum and nothing else; None where it needs what rounds store."""
-    copy = builder.copied_loop(s, {})
+    copy = cloned_loop(builder, s)
     k = found.position
     others = {phi for phi in copy.phis if phi is not copy.phis[k]}
     copy.body.results, copy.phis = [copy.body.results[k]], (copy.phis[k],)
@@ -127,17 +128,18 @@ def _first_phase(
 ) -> Var:
     """The loop that sums each part."""
     part = _part_index(parts, builder)
-    phi, stored, out = (Var(totals.type, totals.name, s.origin) for _ in range(3))
-    with builder.block() as body:
+    phi, stored = (Var(totals.type, totals.name, s.origin) for _ in range(2))
+
+    def step(phi: Var) -> list[Var]:
         alone.start, alone.stop = bounds_of_part(part, rounds, parts)
         builder.emit(alone)
         args = phi, alone.outs[0], part.atom
         builder.emit(Apply((stored,), update, args, _PLACE, s.origin, proven=True))
-        body.results = [stored]
-    ends = part.atom, 0, parts.atom, 1
-    made = For((out,), *ends, (phi,), (totals,), body, s.origin, scheduled=True, parallel=True)
-    builder.emit(made)
-    return out
+        return [stored]
+
+    ends = (0, parts, 1)
+    facts = {"origin": s.origin, "scheduled": True, "parallel": True}
+    return emit_fold(builder, part.atom, ends, [totals], step, phis=[phi], **facts).outs[0]
 
 
 def _second_phase(
@@ -148,30 +150,32 @@ def _second_phase(
     arrays = [k for k in range(len(s.phis)) if k != found.position]
     phis = tuple(Var(s.phis[k].type, s.phis[k].name, s.origin) for k in arrays)
     outs, inits = tuple(s.outs[k] for k in arrays), tuple(s.inits[k] for k in arrays)
-    with builder.block() as body:
+
+    def step(*phis: Var) -> list[Var]:
         before = _sum_before(s, found, totals, part, builder)
         s.start, s.stop = bounds_of_part(part, rounds, parts)
         begun = dict(zip(arrays, phis, strict=True)) | {found.position: before}
         s.inits = tuple(begun[k] for k in range(len(s.phis)))
         s.outs = tuple(Var(o.type, o.name, s.origin) for o in s.outs)
         builder.emit(s)
-        body.results = [s.outs[k] for k in arrays]
-    ends = part.atom, 0, parts.atom, 1
-    made = For(outs, *ends, phis, inits, body, s.origin, scheduled=True, parallel=True)
-    builder.emit(made)
+        return [s.outs[k] for k in arrays]
+
+    facts = {"origin": s.origin, "scheduled": True, "parallel": True}
+    emit_fold(builder, part.atom, (0, parts, 1), inits, step, phis=phis, outs=outs, **facts)
 
 
 def _sum_before(s: For, found: Scanned, totals: Var, part: Array, builder: Builder) -> Var:
     """What the parts before one have, after what the whole began with."""
     scalar = s.phis[found.position]
-    phi, one, both, out = (Var(scalar.type, scalar.name, s.origin) for _ in range(4))
+    phi, one, both = (Var(scalar.type, scalar.name, s.origin) for _ in range(3))
     k, one.name = Var(part.atom.type, "k", s.origin), None
     primitive = add if found.made.primitive is subtract else found.made.primitive
     read = Apply((one,), getitem, (totals, k), _PLACE, found.made.origin, proven=True)
     summed = Apply((both,), primitive, (phi, one), {}, found.made.origin)
     body = Block([read, summed], [both])
-    init = s.inits[found.position]
-    ends = k, 0, part.atom, 1
-    made = For((out,), *ends, (phi,), (init,), body, s.origin, scheduled=True, parallel=True)
-    builder.emit(made)
-    return out
+    inits = [s.inits[found.position]]
+    carried = [phi], inits, body
+    made = emit_loop(
+        *(builder, k, (0, part, 1), *carried), origin=s.origin, scheduled=True, parallel=True
+    )
+    return made.outs[0]

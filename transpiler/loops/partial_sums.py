@@ -46,13 +46,15 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.rewrite import cloned_loop, derived
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_splitting import bounds_of_part, split_before
 from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.logic import greater
 from calque.transpiler.primitives.scalars import max_, min_
 
@@ -119,7 +121,7 @@ def _choose(loop: For, function: Function, builder: Builder) -> None:
     parts.atom.name = "parts"
     function.dim_values[parts.atom] = builder.dim_of(parts)
     test = atom(apply(greater, parts, _BLOCK))
-    copy = builder.copied_loop(loop, {})
+    copy = cloned_loop(builder, loop)
     last = copy.outs  # also of the last of the loops that it becomes
     with builder.block() as then:
         _in_parts(copy, function, builder, parts)
@@ -143,7 +145,7 @@ def nest_of(loop: For) -> list[For]:
 
 
 def _stores(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive in (update, update_add)
+    return is_plain_store(s)
 
 
 def _sums_of(loop: For, along: bool = False) -> list[For] | None:
@@ -277,7 +279,7 @@ def _parts_loop(
 
     Those of rows, which have ``rounds``, are sections.
     """
-    copy = builder.copied_loop(loop, {})
+    copy = cloned_loop(builder, loop)
     nest = nest_of(copy)
     unchanged: dict[Var, Atom] = {}
     for s in nest:
@@ -302,8 +304,9 @@ def _parts_loop(
     places = (*(s.index for s in nest), part.atom)
     stores = [_stored(array, sums[k].outs[r.position], places) for k, r, array in whole]
     body.statements += stores
-    ends_of_part = part.atom, 0, parts.atom, 1
-    over = For((), *ends_of_part, (), (), Block([], []), loop.origin, scheduled=True, parallel=True)
+    span = {"index": part.atom, "start": 0, "stop": parts.atom, "step": 1}
+    over = derived(loop, outs=(), **span, phis=(), inits=(), body=Block(), parallel=True)
+    over.scheduled = True
     if ends is None:
         order, over.body.statements = [over, *nest], [copy]
     else:  # eight of a row's parts are a block's

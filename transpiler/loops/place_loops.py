@@ -15,6 +15,7 @@ from calque.transpiler.algebra.like_terms import total_of
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.loops.accesses import moved, template_of
 from calque.transpiler.loops.scatters import PlaceSum, Term, origin_of
@@ -104,17 +105,19 @@ class PlaceLoops:
         dims = (self.builder.dim_of(low), self.builder.dim_of(high) - 1)
         index = loop_index(*dims, old.index.name)
         t, name = self.first.store.out.type, self.first.store.out.name
-        phi, out = Var(t, name, self.builder.origin), Var(t, name, self.builder.origin)
-        with self.builder.block() as body:
+
+        def step(phi: Var) -> list[Atom]:
             self.builder.remember_size(index)
-            body.results = [inner(phi, index)]
-        made = For(
-            *((out,), index.atom, atom(low), atom(high), 1, (phi,), (version,)),
-            *(body, old.origin, old.scheduled),
+            return [inner(phi, index)]
+
+        made = emit_fold(
+            *(self.builder, index.atom, (low, high, 1), [version], step),
+            phis=[Var(t, name, self.builder.origin)],
+            origin=old.origin,
+            scheduled=old.scheduled,
+            parallel=axis == 0 and all(t.loops[0].parallel for t in self.terms),
         )
-        made.parallel = axis == 0 and all(t.loops[0].parallel for t in self.terms)
-        self.builder.emit(made)
-        return out
+        return made.outs[0]
 
     # rows
 

@@ -20,7 +20,8 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Statement, Var
-from calque.transpiler.loops.accesses import INDEXED, place_of
+from calque.transpiler.ir.effects import is_access, is_plain_store
+from calque.transpiler.loops.accesses import place_of
 from calque.transpiler.primitives.creation import (
     empty,
     empty_like,
@@ -53,7 +54,7 @@ class RowsAlone:
         made: list[Apply] = []
         for s in core.walk(body):
             if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
-                if s.primitive in (update, update_add):
+                if is_plain_store(s):
                     self._join(s.outs[0], s.args[0])
                 elif s.primitive in (*NEW, copy, getitem):
                     made.append(s)
@@ -96,7 +97,7 @@ class RowsAlone:
             if not touched or isinstance(s, (If, For)) or s in made:
                 continue
             items = s.params.get("index", ()) if isinstance(s, Apply) else ()
-            if not isinstance(s, Apply) or s.primitive not in INDEXED:
+            if not is_access(s):
                 return False
             if touched != [s.args[0]]:
                 return False
@@ -132,7 +133,7 @@ class RowsAlone:
         """Whether what a statement makes of an array of one axis can be said of a number."""
         if not isinstance(s, Apply) or s.primitive in (copy, getitem):
             return True
-        if s.primitive in (update, update_add):
+        if is_plain_store(s):
             value, dtype = s.args[1], s.out.type.dtype
             if isinstance(value, Var):
                 return value.type.dtype == dtype and not value.type.ndim

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.ir.verdicts import REDUCTION, SCAN
-from calque.transpiler.loops.accesses import INDEXED
 from calque.transpiler.loops.carried_dependences import made_by, of_number
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.extrema import maximum, minimum
@@ -80,20 +81,11 @@ def scan_at(s: For, position: int) -> Scanned | None:
     minus = made.primitive is subtract
     term = second if first is phi else first
     alone = phi in made.args and term is not phi and (first is phi or not minus)
-    if not alone or _reads(s.body, phi) != 1 or _reads(s.body, result) < 2:
+    if not alone or count_uses(s.body, phi) != 1 or count_uses(s.body, result) < 2:
         return None
     if phi.type.dtype.kind not in "fi" or phi.type.dtype.itemsize < 4:
         return None
     return Scanned(position, COMBINED[made.primitive], made, term, minus)
-
-
-def _reads(block: Block, atom: Atom) -> int:
-    """How often statements and results of a block name a value."""
-    count = sum(a is atom for a in block.results)
-    for s in core.walk(block):
-        count += sum(a is atom for a in core.operands(s))
-        count += sum(a is atom for b in core.blocks_of(s) for a in b.results)
-    return count
 
 
 def counts(s: For) -> int | None:
@@ -107,7 +99,7 @@ def along_memory(inner: list[For], outer: For) -> bool:
     along = across = 0
     for loop in inner:
         for s in core.walk(loop.body):
-            if isinstance(s, Apply) and s.primitive in INDEXED:
+            if is_access(s):
                 last = s.params["index"][-1:] or [None]
                 moving = (
                     s.args[s.primitive.first_index + last[0].position]

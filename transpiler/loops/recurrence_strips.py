@@ -33,7 +33,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
-from calque.transpiler.loops.accesses import INDEXED, STORES
+from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.rewrite import cloned, derived, emit_loop, renewed
 from calque.transpiler.loops.carried_dependences import of_numbers
 from calque.transpiler.loops.parallelize import CarriedArrays, of_arrays, upward
 from calque.transpiler.primitives.indexing import getitem, update_add
@@ -121,7 +122,7 @@ class _Recurrences:
         if not self._is_element(s):
             return False
         assert isinstance(s, Apply)
-        if s.primitive not in STORES:
+        if not is_indexed_store(s):
             if (
                 own.isdisjoint(a for a in s.args if isinstance(a, Var))
                 and s.primitive is not getitem
@@ -137,8 +138,8 @@ class _Recurrences:
         """Whether a statement is one of numbers, or of an element that is proven to be inside."""
         if not isinstance(s, Apply) or len(s.outs) != 1:
             return False
-        if s.primitive in INDEXED:
-            numbers = s.args[1:] if s.primitive in STORES else (*s.args[1:], s.out)
+        if is_access(s):
+            numbers = s.args[1:] if is_indexed_store(s) else (*s.args[1:], s.out)
             return s.proven and not any(a.type.ndim for a in numbers if isinstance(a, Var))
         return not any(a.type.ndim for a in (s.out, *s.args) if isinstance(a, Var))
 
@@ -179,11 +180,11 @@ class _Recurrences:
                 for piece in self._pieces():
                     self._write(piece, (atom(first), atom(last)), now)
                 body.results = [now.get(r, r) for r in loop.body.results]
-            around = For(
-                *(loop.outs, strip.atom, 0, atom(count), 1, phis, loop.inits, body),
-                *(loop.origin, loop.scheduled, alone and atom(count) != 1),
+            emit_loop(
+                *(builder, strip.atom, (0, count, 1), phis, loop.inits, body, loop.outs),
+                scheduled=loop.scheduled,
+                parallel=alone and atom(count) != 1,
             )
-            builder.emit(around)
         return [*before, *made.statements]
 
     def _pieces(self) -> list[list[Statement]]:
@@ -205,16 +206,15 @@ class _Recurrences:
         if not isinstance(s, For):
             self._emit_rows(piece, _chains(piece), bounds, now)
             return
-        index, phis = self._counter(s.index), tuple(phi.again() for phi in s.phis)
+        (index,), phis = renewed(builder, [s.index]), renewed(builder, s.phis)
         inits = tuple(now.get(i, i) for i in s.inits)
         inside = {**now, s.index: index, **dict(zip(s.phis, phis, strict=True))}
         chains = list(zip(s.phis, s.body.results, strict=True))
         with builder.block() as body:
             self._emit_rows(s.body.statements, chains, bounds, inside)
             body.results = [inside[r] for r in s.body.results]
-        outs = tuple(out.again() for out in s.outs)
-        along = For(outs, index, s.start, s.stop, s.step, phis, inits, body, s.origin, s.scheduled)
-        builder.emit(along)
+        outs = renewed(builder, s.outs)
+        builder.emit(derived(s, outs=outs, index=index, phis=phis, inits=inits, body=body))
         now.update(zip(s.outs, outs, strict=True))
 
     def _emit_rows(
@@ -226,29 +226,20 @@ class _Recurrences:
     ) -> None:
         """Emit a loop over the rows of a strip with these statements in it."""
         builder, loop = self.builder, self.loop
-        index = self._counter(loop.index)
-        phis = tuple(first.again() for first, _ in chains)
-        mapping = {**now, loop.index: index}
-        mapping.update(zip((first for first, _ in chains), phis, strict=True))
-        before = dict(mapping)
-        body = core.clone(Block([*self.numbers, *statements], [r for _, r in chains]), mapping)
+        mapping = dict(now)
+        (index,) = renewed(builder, [loop.index], mapping)
+        phis = renewed(builder, [first for first, _ in chains], mapping)
+        old = Block([*self.numbers, *statements], [r for _, r in chains])
+        body = cloned(builder, old, mapping)
         prune(body, {r for r in body.results if isinstance(r, Var)})
-        for old, new in mapping.items():
-            if old not in before and isinstance(new, Var) and old in builder.dim_values:
-                builder.dim_values[new] = builder.dim_values[old]
-        for t in body.statements:
-            builder.definitions.update(dict.fromkeys(t.outs, t))
-        outs = tuple(first.again() for first, _ in chains)
-        inits = tuple(now.get(first, first) for first, _ in chains)
-        origin = statements[0].origin
-        made = For(outs, index, *bounds, 1, phis, inits, body, origin, loop.scheduled)
-        builder.emit(made)
+        outs = renewed(builder, [first for first, _ in chains])
+        inits = [now.get(first, first) for first, _ in chains]
+        emit_loop(
+            *(builder, index, (*bounds, 1), phis, inits, body, outs),
+            origin=statements[0].origin,
+            scheduled=loop.scheduled,
+        )
         now.update((last, out) for (_, last), out in zip(chains, outs, strict=True))
-
-    def _counter(self, old: Var) -> Var:
-        index = old.again()
-        self.builder.dim_values[index] = self.builder.dim_values[old]
-        return index
 
 
 def _chains(stores: list[Statement]) -> list[tuple[Var, Atom]]:

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.logic import and_, less
@@ -78,24 +79,22 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
     early = core.free_vars(Block([s for s in before if s not in asking]))
     if not _are_numbers(asking) or not set(arrays) <= set(loop.phis) or early.keys() & set(arrays):
         return
-    phis = tuple(phi.again() for phi in loop.phis)
-    outside: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
-    test = core.clone(loop.test, dict(outside))
-    start = core.clone(Block([*asking, growth], [*growth.outs]), outside)
-    inits = list(phis)
+    outside: dict[Var, Atom] = {}
+    phis = renewed(builder, loop.phis, outside)
+    test = cloned(builder, loop.test, dict(outside))
+    start = cloned(builder, Block([*asking, growth], [*growth.outs]), outside)
+    inits: list[Atom] = [*phis]
     for array, grown in zip(arrays, start.results, strict=True):
         inits[loop.phis.index(array)] = grown
     body.statements.remove(growth)
     core.substitute(body, dict(zip(growth.outs, arrays, strict=True)))
     _while_there_is_room(loop.test, _needed({count}, before), rooms[0], builder)
-    outs = tuple(out.again() for out in loop.outs)
-    block = While(outs, loop.phis, tuple(inits), loop.test, body, loop.origin, loop.phase)
+    outs = renewed(builder, loop.outs)
+    block = derived(loop, outs=outs, inits=tuple(inits), body=body)
     loop.phis, loop.test = phis, test
     loop.body = Block([*start.statements, block], [*outs])
-    for s in core.walk(Block([*test.statements, *start.statements, block])):
-        builder.definitions.update(dict.fromkeys(s.outs, s))
     for each in (block, loop):
-        builder.magnitudes.note(each)
+        builder.note(each)
 
 
 def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:
@@ -113,8 +112,7 @@ def _while_there_is_room(
 ) -> None:
     """Let a test ask, too, whether what has grown has a place for the next round."""
     array, count = grown.args
-    inside: dict[Var, Atom] = {}
-    counted = core.clone(Block([*counting], [count]), inside)
+    counted = cloned(builder, Block([*counting], [count]), {})
     with builder.active(), builder.block() as asked:
         size = apply(size_of_axis, Array(array), axis=grown.params.get("axis", 0))
         going = apply(and_, wrap(test.results[0]), apply(less, wrap(counted.results[0]), size))

@@ -23,7 +23,8 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, Var
-from calque.transpiler.ir.dead_code import has_effects, remove_dead_code
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import has_effects
 from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
 from calque.transpiler.loops.put_together import along_memory
 

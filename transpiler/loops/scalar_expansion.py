@@ -24,10 +24,10 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
+from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import (
-    INDEXED,
-    STORES,
     Place,
     is_element,
     place_of,
@@ -92,7 +92,7 @@ class Expansion:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays:
             return not any(o.type.ndim for o in s.outs)
-        return s.primitive in INDEXED and arrays == [s.args[0]] and is_element(s, self.builder)
+        return is_access(s) and arrays == [s.args[0]] and is_element(s, self.builder)
 
     def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
         """Whether no round of what sums touches what the rest of an earlier round has written."""
@@ -122,7 +122,7 @@ class Expansion:
         for number, s in enumerate(statements):
             if isinstance(s, Apply) and s.args and s.args[0] in origin:
                 array = origin[s.args[0]]
-                stores = s.primitive in STORES
+                stores = is_indexed_store(s)
                 if stores:
                     origin[s.outs[0]] = array
                 k = self.loop.phis.index(array)
@@ -157,43 +157,36 @@ class Expansion:
     def _summing(self, first: Sequence[Statement], within: For, sums: Sequence[int]) -> For:
         """The first loop: its inner one adds to the rows."""
         loop, builder = self.loop, self.builder
-        index = self._counter()
+        (index,) = renewed(builder, [loop.index])
         carried = dict(zip(loop.phis, loop.inits, strict=True))
         started = [i for k, i in enumerate(within.inits) if k not in sums and isinstance(i, Var)]
         inits = [*[carried[i] for i in started], *self.rows]
-        phis = [_again(v) for v in (*started, *self.rows)]
-        inner_phis = [_again(p) for p in phis]
+        phis = renewed(builder, (*started, *self.rows))
+        inner_phis = renewed(builder, phis)
         n = len(started)
         mapping: dict[Var, Atom] = {**carried, loop.index: index}
-        kept = core.clone(Block(list(first), []), mapping)
-        self._define(first, kept.statements)
+        kept = cloned(builder, Block(list(first), []), mapping)
         arrays = [p for k, p in enumerate(within.phis) if k not in sums]
         mapping.update(zip(arrays, inner_phis[:n], strict=True))
-        counter = Var(within.index.type, within.index.name, within.index.origin)
-        builder.dim_values[counter] = builder.dim_values[within.index]
-        mapping[within.index] = counter
+        (counter,) = renewed(builder, [within.index], mapping)
         with builder.block() as body, builder.at(within.origin):
             totals = [load(Array(phi), [Array(index)]) for phi in inner_phis[n:]]
             mapping.update({within.phis[k]: t.atom for k, t in zip(sums, totals, strict=True)})
-            old = core.clone(within.body, mapping)
-            self._define(within.body.statements, old.statements)
+            old = cloned(builder, within.body, mapping)
             body.statements += old.statements
             results = [r for k, r in enumerate(old.results) if k not in sums]
             for k, phi in zip(sums, inner_phis[n:], strict=True):
                 results.append(stored(Array(phi), wrap(old.results[k]), [Array(index)]).atom)
             body.results = results
-        outs = [_again(p) for p in phis]
+        outs = renewed(builder, phis)
         ends = within.start, within.stop
         start, stop = (mapping.get(a, a) if isinstance(a, Var) else a for a in ends)
-        nest = For(
-            *(tuple(outs), counter, start, stop, within.step, tuple(inner_phis), tuple(phis)),
-            *(body, within.origin, within.scheduled),
-        )
-        builder.definitions.update(dict.fromkeys(outs, nest))
-        around = Block([*kept.statements, nest], list(outs))
-        after = tuple(_again(p) for p in phis)
-        bounds = loop.start, loop.stop, loop.step
-        return For(after, index, *bounds, tuple(phis), tuple(inits), around, loop.origin, True)
+        parts = {"phis": inner_phis, "inits": phis, "body": body}
+        nest = derived(within, outs=outs, index=counter, start=start, stop=stop, **parts)
+        builder.note(nest)
+        around = Block([*kept.statements, nest], [*outs])
+        parts = {"phis": phis, "inits": tuple(inits), "body": around, "scheduled": True}
+        return derived(loop, outs=renewed(builder, phis), index=index, **parts)
 
     def _rest(
         self,
@@ -205,14 +198,14 @@ class Expansion:
     ) -> For:
         """The second loop: what a round does with its sums."""
         loop, builder = self.loop, self.builder
-        index = self._counter()
+        (index,) = renewed(builder, [loop.index])
         arrays = [k for k in range(len(within.phis)) if k not in sums]
         after: dict[Atom, Var] = {}  # what the loop carried -> what it is after the first one
         for k, out in zip(arrays, summing.outs, strict=False):
             after[within.inits[k]] = out
-        inits = [after.get(p, i) for p, i in zip(loop.phis, loop.inits, strict=True)]
-        phis = [_again(p) for p in loop.phis]
-        mapping: dict[Var, Atom] = {loop.index: index, **dict(zip(loop.phis, phis, strict=True))}
+        inits = tuple(after.get(p, i) for p, i in zip(loop.phis, loop.inits, strict=True))
+        mapping: dict[Var, Atom] = {loop.index: index}
+        phis = renewed(builder, loop.phis, mapping)
         for k in arrays:
             init = within.inits[k]
             assert isinstance(init, Var)
@@ -222,30 +215,9 @@ class Expansion:
                 total = load(Array(row), [Array(index)])
                 total.atom.name = within.outs[k].name
                 mapping[within.outs[k]] = total.atom
-            old = core.clone(Block([*first, *rest], loop.body.results), mapping)
+            old = cloned(builder, Block([*first, *rest], loop.body.results), mapping)
             body.statements += old.statements
             body.results = old.results
-        self._define([*first, *rest], old.statements)
-        bounds = loop.start, loop.stop, loop.step
-        made = For(loop.outs, index, *bounds, tuple(phis), tuple(inits), body, loop.origin, True)
-        builder.definitions.update(dict.fromkeys(made.outs, made))
+        made = derived(loop, index=index, phis=phis, inits=inits, body=body, scheduled=True)
+        builder.note(made)
         return made
-
-    def _counter(self) -> Var:
-        old = self.loop.index
-        index = Var(old.type, old.name, old.origin)
-        self.builder.dim_values[index] = self.builder.dim_values[old]
-        return index
-
-    def _define(self, old: Sequence[Statement], new: Sequence[Statement]) -> None:
-        """Sizes and definitions of copies."""
-        values = self.builder.dim_values
-        for before, s in zip(old, new, strict=True):
-            self.builder.definitions.update(dict.fromkeys(s.outs, s))
-            values.update(
-                (o, values[b]) for b, o in zip(before.outs, s.outs, strict=True) if b in values
-            )
-
-
-def _again(var: Var) -> Var:
-    return Var(var.type, var.name, var.origin)

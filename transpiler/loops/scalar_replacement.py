@@ -19,7 +19,6 @@ LLVM does neither where it cannot tell whether two indices, or two arrays, are o
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
@@ -29,7 +28,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.types import dim_symbols
+from calque.transpiler.ir.uses import Uses, is_read
 from calque.transpiler.loops.accesses import Place, apart, is_element, place_of, same_place
 from calque.transpiler.loops.bounds import is_inside_without_rounds
 from calque.transpiler.loops.scatters import without
@@ -56,8 +57,7 @@ def _additions(block: Block, builder: Builder) -> bool:
 
     Whether there was one of the latter: then the block may leave an array alone.
     """
-    uses = Counter(a for s in core.walk(block) for a in core.operands(s) if isinstance(a, Var))
-    uses.update(a for a in block.results if isinstance(a, Var))
+    uses = Uses(block)
     made_by = {o: s for s in block.statements for o in s.outs}
     gone: set[int] = set()
     alone = False
@@ -77,7 +77,7 @@ def _additions(block: Block, builder: Builder) -> bool:
         left, right = total.args
         if total.primitive is add and _reads(made_by, right, s, builder):
             left, right = right, left
-        if not _reads(made_by, left, s, builder) or uses[left] + uses[s.args[1]] > 2:
+        if not _reads(made_by, left, s, builder) or uses.count(left) + uses.count(s.args[1]) > 2:
             continue
         with builder.block() as parts, builder.at(s.origin):
             more = right if total.primitive is add else atom(-wrap(right))
@@ -124,7 +124,7 @@ class _Stores:
     def _is_store(self, s: Statement) -> TypeGuard[Apply]:
         if not isinstance(s, Apply) or s.phase != "reverse":
             return False
-        return s.primitive in (update, update_add) and is_element(s, self.builder)
+        return is_plain_store(s) and is_element(s, self.builder)
 
     def _store_before(self, s: Apply) -> Apply | None:
         """The last store at the same place, if all in between is elsewhere."""
@@ -144,12 +144,8 @@ class _Stores:
         return None
 
     def _users(self, version: Var) -> list[Statement | None]:
-        found: list[Statement | None] = [
-            t
-            for t in self.block.statements
-            if version in core.operands(t)
-            or any(version in core.free_vars(b) for b in core.blocks_of(t))
-        ]
+        statements = self.block.statements
+        found: list[Statement | None] = [t for t in statements if is_read(t, version)]
         return [*found, None] if version in self.block.results else found
 
     def _elsewhere(self, s: Statement | None, place: Place) -> bool:

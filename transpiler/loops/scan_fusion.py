@@ -23,7 +23,7 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Var
-from calque.transpiler.ir.dead_code import has_effects
+from calque.transpiler.ir.effects import has_effects
 from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
 from calque.transpiler.loops.put_together import is_scan
 

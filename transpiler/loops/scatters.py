@@ -20,9 +20,9 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.accesses import (
-    INDEXED,
     Place,
     differ,
     is_element,
@@ -184,7 +184,7 @@ class ScatterTerms:
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays or s.primitive.kind == "size":
             return all(not out.type.ndim for out in s.outs)
-        if s.primitive not in INDEXED or arrays != [s.args[0]]:
+        if not is_access(s) or arrays != [s.args[0]]:
             return False
         stores = s.primitive is not getitem
         k = self.array_of.get(arrays[0])

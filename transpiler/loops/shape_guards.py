@@ -45,8 +45,8 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_indexed_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import STORES
 from calque.transpiler.loops.size_agreement import doubts
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import getitem
@@ -183,7 +183,7 @@ class _Comparer:
     def _holder(self, s: Apply, dim: DimLike) -> tuple[Var, int] | None:
         """An operand that has this size, or what a store stores into, and the axis."""
         parts = [a for a in s.args if isinstance(a, Var)]
-        if s.primitive in STORES and isinstance(s.args[0], Var):
+        if is_indexed_store(s) and isinstance(s.args[0], Var):
             index = map(wrap, s.args[2:])
             part = apply(getitem, wrap(s.args[0]), *index, index=s.params["index"])
             parts.append(part.atom)

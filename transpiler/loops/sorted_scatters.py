@@ -31,6 +31,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.rewrite import cloned_loop, derived, emit_loop
 from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
 from calque.transpiler.loops.parallelize import of_arrays
 from calque.transpiler.primitives.base import apply
@@ -142,7 +143,7 @@ def _sorted_cells(s: For, found: _Scatter, builder: Builder) -> tuple[Array, Arr
 
 
 def _copy(s: For, mapping: dict[Var, Any], builder: Builder) -> For:
-    copy = builder.copied_loop(s, mapping)
+    copy = cloned_loop(builder, s, mapping)
     for t in core.walk(copy.body):  # sizes of what is added to are those of what it began as
         if isinstance(t, Apply) and t.primitive.kind == "size" and t.args[0] in copy.phis:
             t.args = (copy.inits[0], *t.args[1:])
@@ -178,8 +179,8 @@ def _add_by_cell(s: For, found: _Scatter, order: Array, cells: Array, builder: B
             rounds.inits = (chain[3],)
             builder.emit(rounds)
         body.results = [chain[2] if isinstance(within, For) else chain[0]]
-    ends_of = cell.atom, 0, size.atom if isinstance(size, Array) else size, 1
-    builder.emit(For(s.outs, *ends_of, (chain[3],), (whole,), body, s.origin, scheduled=True))
+    carried = [chain[3]], [whole], body, s.outs
+    emit_loop(builder, cell.atom, (0, size, 1), *carried, origin=s.origin, scheduled=True)
 
 
 def _rounds(
@@ -195,5 +196,6 @@ def _rounds(
         phi, results, inner = within.phis[0], list(within.body.results), within.body.statements
     body = Block([read, *before, *inner], results)
     core.substitute(body, {copy.index: i, chosen: cell.atom})
-    made = For((), p, 0, 0, 1, (phi,), (), body, copy.origin, scheduled=True)
+    made = derived(copy, outs=(), index=p, phis=(phi,), inits=(), body=body)
+    made.scheduled, made.step = True, 1
     return made

@@ -9,9 +9,9 @@ Core's stores give new versions, so that a value read before a store may be comp
 
 from __future__ import annotations
 
-from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Statement, Var, While
-from calque.transpiler.loops.accesses import STORES
+from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.uses import reads
 
 
 def late_stores(block: Block) -> None:
@@ -24,7 +24,7 @@ def late_stores(block: Block) -> None:
 
 
 def _is_store(s: Statement) -> bool:
-    return isinstance(s, Apply) and s.primitive in STORES
+    return is_indexed_store(s)
 
 
 class _Reads:
@@ -32,7 +32,7 @@ class _Reads:
 
     def __init__(self, statements: list[Statement]):
         self.number = {id(s): k for k, s in enumerate(statements)}
-        self.of = {id(s): _reads(s) for s in statements}
+        self.of = {id(s): reads(s) for s in statements}
         self.lazy = {id(s) for s in statements if _is_lazy(s)}
         self.makers: dict[Var, Statement] = {}
         self.readers: dict[Var, list[Statement]] = {}
@@ -60,7 +60,7 @@ class _Reads:
         pending = list(found)
         while pending:
             made = self.makers.get(pending.pop())
-            new = self.of[id(made)] - found if made is not None else set()
+            new = {*self.of[id(made)]} - found if made is not None else set()
             found |= new
             pending.extend(new)
         return found
@@ -89,13 +89,6 @@ def _is_lazy(s: Statement) -> bool:
     """Whether loops may compute a statement's elements where they are read."""
     lazy = isinstance(s, Apply) and s.primitive.kind in ("elementwise", "indexing", "linear")
     return lazy and any(v.type.ndim for v in s.outs)
-
-
-def _reads(s: Statement) -> set[Var]:
-    found = {a for a in core.operands(s) if isinstance(a, Var)}
-    for inner in core.blocks_of(s):
-        found.update(core.free_vars(inner))
-    return found
 
 
 def _overwritten(s: Statement) -> set[Var]:

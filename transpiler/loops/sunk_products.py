@@ -30,6 +30,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.uses import Uses
 from calque.transpiler.loops.array_sections import (
     Rounds,
     Section,
@@ -46,12 +48,11 @@ from calque.transpiler.primitives import products
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space, zeros
 from calque.transpiler.primitives.elementwise import add, subtract
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.products import dot, outer
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
 _PRODUCTS = (products.matmul, dot)
-_STORES = (update, update_add)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,18 +94,9 @@ class _Sums:
         self.loop, self.builder = loop, builder
         self.rounds = Rounds(loop, builder)
         self.found: dict[Var, list[_Term | TriangularTerm]] = {}
-        self.users: dict[Atom, list[Statement | None]] = {}
-        for r in loop.body.results:
-            self._use(r, None)
-        for s in core.walk(loop.body):
-            for a in (*core.operands(s), *(r for b in core.blocks_of(s) for r in b.results)):
-                self._use(a, s)
+        self.users = Uses(loop.body)
         self.saved: dict[Var, Var] = {}  # a vector of each round -> those of all rounds
         self.placed: list[tuple[PlacedRows, Var]] = []
-
-    def _use(self, value: Atom, by: Statement | None) -> None:
-        if isinstance(value, Var):
-            self.users.setdefault(value, []).append(by)
 
     def find(self) -> None:
         """Find the products that can be made after the loop."""
@@ -150,13 +142,13 @@ class _Sums:
             links.append((now, link))
             now = link.out
         sets = any(link.primitive is update for _, link in links)
-        if self.users[now] != [None] or (sets and len(links) > 1):
+        if self.users[now] != [self.loop.body] or (sets and len(links) > 1):
             return []
         terms = (self._term(*link) for link in links)
         return [term for term in terms if term is not None]
 
     def _only_user(self, value: Var) -> Apply | None:
-        users = self.users.get(value, [])
+        users = self.users[value]
         return users[0] if len(users) == 1 and isinstance(users[0], Apply) else None
 
     def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | None:
@@ -169,7 +161,7 @@ class _Sums:
             return None
         if not all(isinstance(a, Var) for a in product.args):
             return None
-        stores = link.primitive in _STORES
+        stores = is_plain_store(link)
         dims = link.out.type.dims
         if stores:
             dims = tuple(indexed_dims(dims, link.params["index"], [*map(wrap, link.args[2:])]))
@@ -355,4 +347,5 @@ def _goes_on(link: Apply, array: Var) -> bool:
     first, *rest = link.args
     if link.primitive is add:
         return (first is array) != (rest[0] is array)
-    return link.primitive in (subtract, *_STORES) and first is array and array not in rest
+    changes = link.primitive is subtract or is_plain_store(link)
+    return changes and first is array and array not in rest

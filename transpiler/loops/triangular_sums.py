@@ -32,7 +32,9 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
-from calque.transpiler.ir.core import Apply, For, If, Var
+from calque.transpiler.ir.core import Apply, If, Var
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.array_sections import (
     Rounds,
@@ -185,22 +187,23 @@ def _one_by_one(
     first, end = (builder.dim_of(wrap(a)) for a in (loop.start, loop.stop))
     low, high = (first, end - 1) if loop.step == 1 else (end + 1, first)
     counter = loop_index(low, high, loop.index.name, (first, end))
-    phi, out = (Var(now.type, atom(now).name, builder.origin) for _ in range(2))
-    with builder.block() as body:
-        each: Any = wrap(phi)
+
+    def step(total: Var) -> list[Any]:
+        each: Any = wrap(total)
         for term in terms:
             each = term.one(each, rows(term), counter, rounds)
-        body.results = [atom(each)]
+        return [each]
+
+    phi = Var(now.type, atom(now).name, builder.origin)
     span = (loop.start, loop.stop, loop.step)
-    builder.emit(For((out,), counter.atom, *span, (phi,), (atom(now),), body, builder.origin))
-    return wrap(out)
+    return wrap(emit_fold(builder, counter.atom, span, [now], step, phis=[phi]).outs[0])
 
 
 def triangular_term(
     base: Var, link: Apply, product: Apply, rounds: Rounds
 ) -> TriangularTerm | None:
     """The sum over rounds to which a statement adds a product; None where it is none."""
-    if base.type.ndim != 2 or link.primitive not in (update, update_add):
+    if base.type.ndim != 2 or not is_plain_store(link):
         return None
     if product.primitive is outer:
         found = _spread(base, link, product, rounds)

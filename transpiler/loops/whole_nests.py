@@ -15,14 +15,11 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
-from calque.transpiler.loops.accesses import INDEXED, moved, template_of
-from calque.transpiler.loops.cell_nests import (
-    FILLED,
-    Box,
-    CellNest,
-    margins,
-    uses,
-)
+from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.rewrite import emit_fold
+from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.loops.accesses import moved, template_of
+from calque.transpiler.loops.cell_nests import FILLED, Box, CellNest, margins
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty, full
 from calque.transpiler.primitives.element_forms import full_template
@@ -70,7 +67,7 @@ def readers(block: Block, array: Var) -> list[Statement | Block]:
     """Who reads an array, but for its sizes."""
     return [
         u
-        for u in uses(block, array)
+        for u in readers_of(block, array)
         if not (isinstance(u, Apply) and u.primitive.kind == "size")
     ]
 
@@ -106,7 +103,7 @@ class WholeNest:
     def _sizes_of_gone(self) -> None:
         """Sizes of arrays that are no more are those of what they began with."""
         for array, layer in self.chain.sources.items():
-            for use in [*uses(self.block, array)]:
+            for use in readers_of(self.block, array):
                 assert isinstance(use, Apply)
                 use.args = (layer.nest.loop.inits[layer.array], *use.args[1:])
 
@@ -140,20 +137,22 @@ class WholeNest:
         """A loop along an axis, with those along the axes after it in it."""
         depth = len(at)
         index = loop_index(0, self.builder.dim_of(sizes[depth]) - 1, names[depth])
-        phis = [v.again() for v, _ in arrays]
-        with self.builder.block() as body:
-            self.builder.remember_size(index)
-            if depth + 1 < len(sizes):
-                inner = [(v.again(), p) for (v, _), p in zip(arrays, phis, strict=True)]
-                body.results = list(self._loop(inner, sizes, names, [*at, index]).outs)
-            else:
-                body.results = self._cell(phis, [*at, index])
         outs, inits = zip(*arrays, strict=True)
-        ends = index.atom, 0, atom(sizes[depth]), 1
-        origin = self.builder.origin
-        made = For(outs, *ends, tuple(phis), inits, body, origin, scheduled=True, parallel=True)
-        self.builder.emit(made)
-        return made
+
+        def step(*phis: Var) -> list[Atom]:
+            self.builder.remember_size(index)
+            if depth + 1 == len(sizes):
+                return self._cell(list(phis), [*at, index])
+            inner = [(v.again(), p) for v, p in zip(outs, phis, strict=True)]
+            return list(self._loop(inner, sizes, names, [*at, index]).outs)
+
+        return emit_fold(
+            *(self.builder, index.atom, (0, sizes[depth], 1), inits, step),
+            phis=[v.again() for v in outs],
+            outs=outs,
+            scheduled=True,
+            parallel=True,
+        )
 
     # one cell
 
@@ -271,7 +270,7 @@ class WholeNest:
             found = self._round(layer, index_of(s, args))
             value = layer.store.args[1]
             mapping[s.out] = _of_dtype(found.get(value, value), layer)
-        elif s.primitive in INDEXED:
+        elif is_access(s):
             mapping[s.out] = _touched(s, args, self.builder)
         elif s.primitive.kind == "size":
             again = Apply((s.out.again(),), s.primitive, tuple(args), s.params, s.origin)

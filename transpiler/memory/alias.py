@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import wrap
 from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import PrintedProgram, is_basic, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, is_basic
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.shapes import read_only
 

@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.ir.undefined_values import unfilled
 from calque.transpiler.ir.verdicts import OTHER, Verdict
-from calque.transpiler.loops.accesses import STORES
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.loops.parallelize import worth_threads
 from calque.transpiler.loops.virtual_arrays import stored
@@ -147,7 +148,7 @@ class _Mover:
         def visit(block: Block) -> None:
             for s in block.statements:
                 match s:
-                    case Apply() if s.primitive in STORES:
+                    case Apply() if is_indexed_store(s):
                         join(s.outs, s.args[:1])
                     case Apply():
                         if any(o.type.ndim for o in s.outs) and not found.isdisjoint(
@@ -224,16 +225,14 @@ class _Mover:
         if isinstance(sizes[depth], int) and sizes[depth] == 1:
             return self._fill(array, value, sizes, [*index, 0])
         kept = array.atom
-        phi, out = (Var(kept.type, kept.name, kept.origin) for _ in range(2))
         counter = loop_index(0, kept.type.dims[depth] - 1, _NAMES[min(depth, 5)])
-        with self.builder.block() as body:
-            body.results = [atom(self._fill(Array(phi), value, sizes, [*index, counter]))]
-        bounds = 0, sizes[depth], 1
-        origin = self.builder.origin
-        loop = For((out,), counter.atom, *bounds, (phi,), (kept,), body, origin, True)
-        loop.vector = not any(isinstance(t, For) for t in body.statements)
-        self.builder.emit(loop)
-        return Array(out)
+        loop = emit_fold(
+            *(self.builder, counter.atom, (0, sizes[depth], 1), [kept]),
+            lambda phi: [self._fill(Array(phi), value, sizes, [*index, counter])],
+            scheduled=True,
+        )
+        loop.vector = not any(isinstance(t, For) for t in loop.body.statements)
+        return Array(loop.outs[0])
 
 
 def _last(array: Var, versions: set[Var], block: Block) -> Var:

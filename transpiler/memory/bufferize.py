@@ -18,9 +18,10 @@ from typing import NamedTuple
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.alias import WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, indices
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.shapes import read_only
 

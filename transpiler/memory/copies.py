@@ -5,10 +5,11 @@ from __future__ import annotations
 from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.accumulation import accumulate_in_place
 from calque.transpiler.memory.bufferize import Memory, Site, settle, sites_of
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import indexing
 from calque.transpiler.primitives.indexing import update
 from calque.transpiler.primitives.shapes import size_of_axis

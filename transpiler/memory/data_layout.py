@@ -33,8 +33,9 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import INDEXED, STORES, place_of, template_of
+from calque.transpiler.loops.accesses import place_of, template_of
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import empty, full, space, zeros
 from calque.transpiler.primitives.indexing import getitem
@@ -112,12 +113,12 @@ class _Kept:
         """Whether a statement makes one of the arrays, other than by storing into one."""
         if self.versions.isdisjoint(s.outs):
             return False
-        return s.primitive not in STORES or s.args[0] not in self.versions
+        return not is_indexed_store(s) or s.args[0] not in self.versions
 
     def _is_access(self, s: Apply, touched: Sequence[Var]) -> bool:
         items = s.params.get("index", ())
         return (
-            s.primitive in INDEXED
+            is_access(s)
             and touched == [s.args[0]]
             and len(items) == s.args[0].type.ndim
             and all(isinstance(item, (Slot, int)) for item in items)
@@ -180,7 +181,7 @@ def _versions(array: Var, body: Block) -> set[Var]:
     links: list[tuple[Var, list[Atom]]] = []
     for s in core.walk(body):
         match s:
-            case Apply() if s.primitive in INDEXED and s.primitive is not getitem:
+            case Apply() if is_access(s) and s.primitive is not getitem:
                 links.append((s.outs[0], [s.args[0]]))
             case If():
                 arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)

@@ -26,7 +26,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.memory.printed_program import is_store
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.logic import equal

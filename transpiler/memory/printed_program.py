@@ -21,17 +21,13 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.effects import has_effects, is_store
 from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
 
 _FEW = 12  # members of a set; of more, its digits are read
-
-
-def is_store(statement: Statement) -> bool:
-    """Whether a statement gives the next version of an array."""
-    return isinstance(statement, Apply) and statement.primitive.kind == "store"
 
 
 def is_basic(statement: Apply) -> bool:
@@ -339,12 +335,6 @@ def remove_dead(body: Block) -> None:
     _sweep(body, needed)
 
 
-def _has_effect(statement: Statement) -> bool:
-    return isinstance(statement, Effect) or any(
-        _has_effect(s) for b in core.blocks_of(statement) for s in b.statements
-    )
-
-
 def _need(block: Block, needed: set[Var], wanted: Iterable[bool]) -> None:
     def read(*atoms: Atom) -> None:
         needed.update(a for a in atoms if isinstance(a, Var))
@@ -353,7 +343,7 @@ def _need(block: Block, needed: set[Var], wanted: Iterable[bool]) -> None:
         if want:
             read(atom)
     for s in reversed(block.statements):
-        if not (_has_effect(s) or any(out in needed for out in s.outs)):
+        if not (has_effects(s) or any(out in needed for out in s.outs)):
             continue
         live = [out in needed for out in s.outs]
         match s:
@@ -378,7 +368,7 @@ def _need(block: Block, needed: set[Var], wanted: Iterable[bool]) -> None:
 def _sweep(block: Block, needed: set[Var]) -> None:
     kept: list[Statement] = []
     for s in block.statements:
-        if not (_has_effect(s) or any(out in needed for out in s.outs)):
+        if not (has_effects(s) or any(out in needed for out in s.outs)):
             continue
         kept.append(s)
         if isinstance(s, If):

@@ -18,6 +18,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, Var
+from calque.transpiler.ir.rewrite import copy_facts, inlined
 from calque.transpiler.primitives.axis_collectives import pcast
 from calque.transpiler.primitives.base import Primitive
 
@@ -92,43 +93,17 @@ same = marker(
 )
 
 
-def same_facts(builder: Builder, old: Var, new: Var) -> None:
-    """What is known of one Var is known of the other."""
-    if old in builder.dim_values:
-        builder.dim_values.setdefault(new, builder.dim_values[old])
-    if old in builder.contiguous:
-        builder.contiguous.add(new)
-    if old in builder.kinds:
-        builder.kinds.setdefault(new, builder.kinds[old])
-    if builder.varying is not None:
-        builder.varying.known.setdefault(new, builder.varying.of(old))
-    if word := old.name or builder.words.get(old):
-        builder.words.setdefault(new, word)
-
-
 def mark(builder: Builder, primitive: Primitive, args: Sequence[Atom], like: Var) -> Var:
     """``out = primitive(*args)`` of the type of ``like``."""
     out = Var(like.type, like.name, builder.origin)
-    same_facts(builder, like, out)
+    copy_facts(builder, like, out)
     builder.emit(Apply((out,), primitive, tuple(args), {}, builder.origin))
     return out
 
 
-def copied(builder: Builder, block: Block, mapping: dict[Var, Atom]) -> Block:
-    """A copy with fresh Vars; what is known of the Vars holds of the copies."""
-    made = core.clone(block, mapping)
-    for old, new in list(mapping.items()):
-        if isinstance(new, Var):
-            same_facts(builder, old, new)
-    for s in core.walk(made):
-        for out in s.outs:
-            builder.definitions[out] = s
-    return made
-
-
 def inline(builder: Builder, block: Block, mapping: dict[Var, Atom]) -> list[Atom]:
     """Write a copy of the block's statements into the open one; its results."""
-    made = copied(builder, block, mapping)
+    made = inlined(builder, block, mapping)
     builder.blocks[-1].statements += made.statements
     return made.results
 
@@ -177,7 +152,7 @@ def inline_calls(function: Function, builder: Builder) -> None:
                 note(s.outs[0], s.args[0])
                 continue
             function.decisions = function.decisions + s.primitive.decisions
-            made = copied(builder, s.primitive.parts["value"].block, s.primitive.actual(s))
+            made = inlined(builder, s.primitive.parts["value"].block, s.primitive.actual(s))
             core.label(made.statements, s.phase)
             for out, atom in zip(s.outs, made.results, strict=True):
                 note(out, atom)

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import Array, atom, current, loop_index, type_of, wrap
-from calque.transpiler.ir.core import Apply, For, Var
+from calque.transpiler.ir.builder import Array, current, loop_index, type_of, wrap
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import creation, indexing, joining, scans
 from calque.transpiler.primitives.base import Primitive, apply, definition
@@ -131,14 +132,14 @@ def looped(
 ) -> Array:
     """A loop that carries one array; of rounds that are ``independent``, over elements."""
     builder = current()
-    phi, after = (Var(out.type, out.atom.name, builder.origin) for _ in range(2))
-    with builder.block() as body:
-        body.results = [atom(round_of(Array(phi)))]
-    ends = index.atom, start, atom(stop), 1
-    made = For((after,), *ends, (phi,), (out.atom,), body, builder.origin)
-    made.scheduled = made.parallel = independent
-    builder.emit(made)
-    return Array(after)
+    made = emit_fold(
+        *(builder, index.atom, (start, stop, 1), [out]),
+        lambda so_far: [round_of(Array(so_far))],
+        phis=[Var(out.type, out.atom.name, builder.origin)],
+        scheduled=independent,
+        parallel=independent,
+    )
+    return Array(made.outs[0])
 
 
 for _record, _following in RUNNING.items():
@@ -186,19 +187,16 @@ def _row(
     index = loop_index(0, builder.dim_of(size) - 1, _NAMES[len(places)])
     place = tuple({**places, axis: index}[a] for a in range(x.ndim))
     called = str(out.atom.name)
-    found, total = (Var(ArrayType(dtype), _SO_FAR[called], builder.origin) for _ in "ab")
-    phi, after = (Var(out.type, out.atom.name, builder.origin) for _ in range(2))
-    with builder.block() as body:
+    total = Var(ArrayType(dtype), _SO_FAR[called], builder.origin)
+    phi = Var(out.type, out.atom.name, builder.origin)
+
+    def step(phi: Var, total: Var) -> list[Array]:
         value = following(Array(total), x[place].astype(dtype))
         value.atom.name, new = total.name, Array(phi)
         new[place] = value
-        body.results = [new.atom, value.atom]
-    begin = _START[called](dtype)
-    builder.emit(
-        For(
-            *((after, found), index.atom, 0, atom(size), 1, (phi, total), (out.atom, begin), body),
-            builder.origin,
-            scheduled=True,
-        )
-    )
-    return Array(after)
+        return [new, value]
+
+    inits = [out, _START[called](dtype)]
+    span = (0, size, 1)
+    made = emit_fold(builder, index.atom, span, inits, step, phis=[phi, total], scheduled=True)
+    return Array(made.outs[0])

@@ -351,6 +351,7 @@ add_at = register(
         samples=_store_samples(),
         first_index=2,
         adds=True,
+        repeats=True,
         suffix="new",
     )
 )

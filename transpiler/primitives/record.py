@@ -71,6 +71,7 @@ class Primitive:
     like: Primitive | None = None  # np.zeros of np.zeros_like: the same of sizes
     first_index: int = 0  # the first argument that is an index; 0: it has none
     adds: bool = False  # a store that adds to what is there
+    repeats: bool = False  # a store that adds as often as an index names an element
 
     # what it is to who reasons on values
     moves: bool = False  # its elements are elements of its first operand

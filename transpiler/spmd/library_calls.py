@@ -25,10 +25,10 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, current, type_of, wrap
 from calque.transpiler.ir.core import Apply, Block, Effect, For, Function, Statement, Var, While
+from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import axis_collectives
 from calque.transpiler.primitives.base import Primitive, apply
-from calque.transpiler.primitives.called import copied
 
 ROOMS = ("received", "gathered", "part")  # for what arrives and has no name of the user's
 _SUMS = (axis_collectives.psum, axis_collectives.psum_invariant, axis_collectives.pmean)
@@ -47,7 +47,7 @@ class CallLibrary:
 
 def write_calls(library: CallLibrary, function: Function, builder: Builder) -> Function:
     """A copy of a device's program, in which collectives are calls of a library."""
-    body = copied(builder, function.body, {})
+    body = inlined(builder, function.body, {})
     names = {v.name for v in core.defined_vars(body)} | {p.name for p in function.signature}
     requests = next(n for n in ("requests", "sums", "sums_on_their_way") if n not in names)
     made = replace(function, body=body, imports={**function.imports, **library.imports})

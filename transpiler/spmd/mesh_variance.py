@@ -23,6 +23,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.rewrite import copy_facts
 from calque.transpiler.primitives.axis_collectives import (
     NamedAxis,
     axis_number,
@@ -34,7 +35,7 @@ from calque.transpiler.primitives.axis_collectives import (
     psum_invariant,
 )
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.called import Called, same_facts
+from calque.transpiler.primitives.called import Called
 
 Axes = frozenset[NamedAxis]
 _NOWHERE: Axes = frozenset()
@@ -301,7 +302,7 @@ class _Casts:
         wanted = missing | self.varying.of(value)
         args = tuple(self._cast(a, wanted) for a in made.args)
         out = Var(value.type, value.name, value.origin)
-        same_facts(self.builder, value, out)
+        copy_facts(self.builder, value, out)
         self.varying.known[out] = wanted
         copy = Apply((out,), made.primitive, args, made.params, made.origin, made.proven)
         self.builder.definitions[out] = copy

@@ -26,9 +26,9 @@ from calque.transpiler.ir.core import Block, Function, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.naming import tell_apart
+from calque.transpiler.ir.rewrite import copy_facts
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.called import same_facts
 from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.spmd.mesh_variance import cast_to_varying
 from calque.transpiler.transformations.lent_cells import LentCells
@@ -114,7 +114,7 @@ def _interpret_inner(
             continue
         var = Var(type_of(leaf), None, machine.builder.origin)
         if isinstance(leaf, Array):
-            same_facts(machine.builder, leaf.atom, var)
+            copy_facts(machine.builder, leaf.atom, var)
             machine.builder.kinds[var] = kinds_of(leaf)
         params.append(var)
         cell = cells.cell(var, leaf)

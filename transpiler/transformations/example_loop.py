@@ -9,7 +9,8 @@ from calque.transpiler.errors import CalqueError
 from calque.transpiler.frontend.control.value_join import shape_of
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index
-from calque.transpiler.ir.core import Block, For, Slot, Var
+from calque.transpiler.ir.core import Block, Slot, Var
+from calque.transpiler.ir.rewrite import emit_loop
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import Part
 from calque.transpiler.primitives.creation import empty
@@ -60,11 +61,10 @@ def one_by_one(
             stored.append(new.atom)
         body.results = stored
     core.substitute(body, mapping)
-    outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-    inits = tuple(a.atom for a in arrays)
-    loop = For(outs, lane.atom, 0, _atom(size), 1, tuple(phis), inits, body, builder.origin)
-    block.statements = [*before.statements, loop]
-    table = dict(zip(results, outs, strict=True))
+    with builder.block() as whole:
+        loop = emit_loop(builder, lane.atom, (0, size, 1), phis, arrays, body)
+    block.statements = [*before.statements, *whole.statements]
+    table = dict(zip(results, loop.outs, strict=True))
     return [(Array(table[a]), True) if a in table else (_value(a), False) for a in block.results]
 
 

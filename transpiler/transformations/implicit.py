@@ -21,7 +21,8 @@ from calque.transpiler.errors import CustomRuleError
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
-from calque.transpiler.primitives.called import Part, copied, inline, mark, same_facts
+from calque.transpiler.ir.rewrite import copy_facts, inlined
+from calque.transpiler.primitives.called import Part, inline, mark
 from calque.transpiler.transformations import derivatives, jacobian
 
 NAME = "custom_root"
@@ -63,7 +64,7 @@ class SolverCall(Call):
     def _same_call(self, builder: Builder, s: Apply, args: Sequence[Atom]) -> list[Var]:
         outs = [Var(o.type, o.name, o.origin) for o in s.outs]
         for o, out in zip(s.outs, outs, strict=True):
-            same_facts(builder, o, out)
+            copy_facts(builder, o, out)
         builder.emit(Apply(tuple(outs), self, tuple(args), {}, s.origin))
         return outs
 
@@ -80,7 +81,7 @@ class SolverCall(Call):
         solution = outs[:count]
         mapping = {**actual, **dict(zip(equation.params, solution, strict=True))}
         with builder.block() as block:
-            made = copied(builder, equation.block, dict(mapping))
+            made = inlined(builder, equation.block, dict(mapping))
             program = Function(NAME, [], made, None)
             given = {v: t for v, t in known.items() if isinstance(v, Var)}
             right = forward(program, builder, given)
@@ -194,7 +195,7 @@ def _params(leaves: Sequence[Any], builder: Builder) -> tuple[Var, ...]:
     made = []
     for leaf in leaves:
         var = Var(type_of(leaf), leaf.atom.name, builder.origin)
-        same_facts(builder, leaf.atom, var)
+        copy_facts(builder, leaf.atom, var)
         made.append(var)
     return tuple(made)
 

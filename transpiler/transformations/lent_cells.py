@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from calque.transpiler.errors import AliasUndecided
-from calque.transpiler.ir import core
 from calque.transpiler.ir.arrays import LentMemory
 from calque.transpiler.ir.builder import Array, current
-from calque.transpiler.ir.core import Apply, Block, Var
+from calque.transpiler.ir.core import Block, Var
+from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.uses import uses_of
 
 
 class LentCells:
@@ -49,12 +50,7 @@ class LentCells:
 
 def _reads(block: Block, var: Var) -> bool:
     """True if a block reads elements of an array from outside."""
-    for s in core.walk(block):
-        size = isinstance(s, Apply) and s.primitive.kind == "size"
-        if not size and var in core.operands(s):
-            return True
-    blocks = [block, *(b for s in core.walk(block) for b in core.blocks_of(s))]
-    return any(var in b.results for b in blocks)
+    return any(isinstance(r, Block) or not is_size(r) for r in uses_of(block, var))
 
 
 def _refuse(what: str) -> None:

@@ -19,6 +19,7 @@ from calque.transpiler.ir.builder import Array, Builder, type_of
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, If, Var
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.base import Primitive
 from calque.transpiler.primitives.called import same
@@ -166,7 +167,7 @@ def _may_be_linear(primitive: Primitive) -> bool:
 def _joined(s: Apply) -> tuple[Atom, ...]:
     if s.primitive is where:
         return s.args[1:]
-    return s.args[:2] if s.primitive in (update, update_add) else s.args
+    return s.args[:2] if is_plain_store(s) else s.args
 
 
 def _makes_zeros(s: Apply) -> bool:

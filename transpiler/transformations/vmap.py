@@ -26,8 +26,10 @@ from calque.transpiler.ir.builder import (
     type_of,
     wrap,
 )
-from calque.transpiler.ir.core import Apply, Block, Effect, For, Function, If, Statement, Var
+from calque.transpiler.ir.core import Apply, Block, Effect, Function, If, Statement, Var
 from calque.transpiler.ir.debug import watched
+from calque.transpiler.ir.effects import has_effects
+from calque.transpiler.ir.rewrite import emit_loop
 from calque.transpiler.ir.types import INT, dim_symbols
 from calque.transpiler.primitives.axis_collectives import NamedAxis, numbered
 from calque.transpiler.primitives.batched import spread
@@ -36,7 +38,7 @@ from calque.transpiler.transformations.example_loop import one_by_one
 from calque.transpiler.transformations.lent_cells import LentCells
 from calque.transpiler.vectorize.batch import batch
 from calque.transpiler.vectorize.divergence import diverges, fits_a_thread, in_step, mapped
-from calque.transpiler.vectorize.stacking import Values, has_effects
+from calque.transpiler.vectorize.stacking import Values
 
 VECTOR = 256  # examples of masked arithmetic that a kernel computes together: they stay in cache
 
@@ -297,13 +299,9 @@ def _chunks_of(count: int) -> Callable[..., list[tuple[Any, bool]]]:
                     cell = Array(phi)
                     cell[rows] = value if has else spread(value, length)
                     one_chunk.results.append(cell.atom)
-            outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-            atoms = tuple(i.atom for i in inits)
-            stop = size.atom if isinstance(size, Array) else size
-            made = For(outs, start.atom, 0, stop, count, phis, atoms, one_chunk, builder.origin)
-            builder.emit(made)
+            made = emit_loop(builder, start.atom, (0, size, count), phis, inits, one_chunk)
         program.body.statements = whole.statements
-        joined = dict(zip(wanted, outs, strict=True))
+        joined = dict(zip(wanted, made.outs, strict=True))
         return [
             (Array(joined[a]), True) if isinstance(a, Var) and a in joined else (wrap(a), False)
             for a in body.results
@@ -361,7 +359,7 @@ def _hoisted(
     for s in body.statements:
         if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in companions:
             outside.apply(s)
-        elif has_effects(Block([s])) or not inside.isdisjoint(core.free_vars(Block([s]))):
+        elif has_effects(s) or not inside.isdisjoint(core.free_vars(Block([s]))):
             rest.append(s)
             inside.update(s.outs)
         else:

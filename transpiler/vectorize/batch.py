@@ -38,6 +38,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dead_code import prune_loop
+from calque.transpiler.ir.rewrite import cloned, emit_loop, emit_while
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
@@ -163,11 +164,11 @@ class Lanes(Arms):
         outs = tuple(self.fresh(o) if p in self.found else o for o, p in zip(s.outs, s.phis))
         atoms = tuple(map(atom_of, inits))
         if isinstance(s, While):
-            self.builder.emit(While(outs, phis, atoms, test, body, s.origin))
+            emit_while(self.builder, phis, atoms, test, body, outs, s.origin)
         else:
-            start, stop, step = (atom_of(self.value(a)) for a in (s.start, s.stop, s.step))
-            made = For(outs, s.index, start, stop, step, phis, atoms, body, s.origin)
-            self.builder.emit(made)
+            start, stop, step = (self.value(a) for a in (s.start, s.stop, s.step))
+            carried = phis, atoms, body, outs
+            emit_loop(self.builder, s.index, (start, stop, step), *carried, origin=s.origin)
         for out, new in zip(s.outs, outs, strict=True):
             if new is not out:
                 self.values[out] = Array(new)
@@ -218,8 +219,7 @@ class Lanes(Arms):
             after = i + step
         # a copy: where this way proves impossible, each example runs the loop that was there
         mapping: dict[Var, Atom] = {s.index: counter}
-        body = core.clone(s.body, mapping)
-        self._copy_facts(mapping)
+        body = self._cloned(s.body, mapping)
         body = Block([*body.statements, *block.statements], [*body.results, atom_of(after)])
         self.found.update(mapped(test, self.found) | mapped(body, self.found))
         return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
@@ -239,16 +239,15 @@ class Lanes(Arms):
             after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
             body.results = list(map(atom_of, after))
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
-        bounds = atom_of(self.value(s.start)), atom_of(end), s.step
-        self.builder.emit(For(outs, s.index, *bounds, phis, inits, body, s.origin))
+        span, carried = (self.value(s.start), end, s.step), (phis, inits, body, outs)
+        emit_loop(self.builder, s.index, span, *carried, origin=s.origin)
         self._keep(s, outs)
 
     def while_alive(self, s: While) -> None:
         """Rounds as long as any example goes on; in each the examples that do."""
         phis, inits = self.carried(s)
         mapping: dict[Var, Any] = {}
-        first = core.clone(s.test, mapping)
-        self._copy_facts(mapping)
+        first = self._cloned(s.test, mapping)
         start = self.same()
         start.values.update((p, Array(i)) for p, n, i in zip(s.phis, phis, inits) if n is not p)
         start.statements(first.statements)
@@ -262,9 +261,8 @@ class Lanes(Arms):
             body.results = [*map(atom_of, after), atom_of(now)]
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
         done = Var(flag.type, "live", s.origin)
-        self.builder.emit(
-            While((*outs, done), (*phis, flag), (*inits, atom_of(live)), test, body, s.origin)
-        )
+        carried = (*phis, flag), (*inits, live), test, body, (*outs, done)
+        emit_while(self.builder, *carried, s.origin)
         self._keep(s, outs)
 
     def _keep(self, s: For | While, outs: Sequence[Var]) -> None:
@@ -272,13 +270,11 @@ class Lanes(Arms):
             if new is not out:
                 self.values[out] = Array(new)
 
-    def _copy_facts(self, mapping: dict[Var, Atom]) -> None:
-        """What is known of the Vars of a cloned block holds of the clones."""
-        for old, new in mapping.items():
-            if old in self.found and isinstance(new, Var):
-                self.found.add(new)
-            if old in self.builder.dim_values and isinstance(new, Var):
-                self.builder.dim_values[new] = self.builder.dim_values[old]
+    def _cloned(self, block: Block, mapping: dict[Var, Atom]) -> Block:
+        """A copy of a block; the copies of what has a batch axis have one."""
+        made = cloned(self.builder, block, mapping)
+        self.found.update(n for o, n in mapping.items() if o in self.found and isinstance(n, Var))
+        return made
 
     def carried(self, s: For | While) -> tuple[tuple[Var, ...], tuple[Atom, ...]]:
         """The carried Vars of a loop with a batch axis, and what they begin with."""

@@ -8,6 +8,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Slot, Var, While
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.axis_collectives import all_to_all, ppermute, psum_scatter
@@ -299,7 +300,7 @@ def read_by_element(blocks: Iterable[Block]) -> set[Var]:
 
 def has_plain_index(s: Apply) -> bool:
     """Whether a statement reads, or stores, at numbers and slices with known bounds."""
-    if s.primitive not in (getitem, update, update_add):
+    if not is_access(s):
         return False
     if any(a.type.ndim for a in _indices(s)):
         return False

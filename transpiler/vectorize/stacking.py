@@ -14,6 +14,8 @@ from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
+from calque.transpiler.ir.effects import has_effects
+from calque.transpiler.ir.rewrite import cloned, emit_loop
 from calque.transpiler.ir.types import INT, ArrayType
 from calque.transpiler.primitives.axis_collectives import OWN
 from calque.transpiler.primitives.base import apply
@@ -286,21 +288,16 @@ class Values:
                 mapping[v] = atom_of(value[lane] if self.is_batched(v) else value)
                 if self.is_batched(v) and mapping[v].name is None and v.name:
                     mapping[v].name = f"{v.name}_lane"
-            copied = core.clone(Block(together, list(rooms)), mapping)
-            for old, new in mapping.items():
-                if old in builder.dim_values and isinstance(new, Var):
-                    builder.dim_values[new] = builder.dim_values[old]
+            copied = cloned(builder, Block(together, list(rooms)), mapping)
             for t in copied.statements:
                 builder.emit(t)
             for phi, atom in zip(phis, copied.results, strict=True):
                 cell = Array(phi)
                 cell[lane] = wrap(atom)
                 body.results.append(cell.atom)
-        outs = tuple(Var(p.type, p.name, p.origin) for p in phis)
-        inits = tuple(map(atom_of, rooms.values()))
-        stop = atom_of(self.size)
-        builder.emit(For(outs, lane.atom, 0, stop, 1, phis, inits, body, origin))
-        for o, out in zip(rooms, outs, strict=True):
+        span, inits = (0, self.size, 1), list(rooms.values())
+        made = emit_loop(builder, lane.atom, span, phis, inits, body, origin=origin)
+        for o, out in zip(rooms, made.outs, strict=True):
             self.note(o, Array(out))
 
     def _fits(self, var: Var) -> bool:
@@ -371,7 +368,7 @@ class Values:
         index = Var(INT, "lane", s.origin)
         with self.builder.block() as body:
             self.builder.effect(s.template, _rows(args, batched, Array(index)))
-        self.builder.emit(For((), index, 0, atom_of(self.size), 1, (), (), body, s.origin))
+        emit_loop(self.builder, index, (0, self.size, 1), (), (), body, origin=s.origin)
 
     def on(
         self,
@@ -397,7 +394,7 @@ class Values:
                 rows[var] = LaneRows(array, lanes, var)
             else:
                 values[var] = self._named(array[lanes], var)
-        alive = np.any(mask) if any(has_effects(b) for b in blocks) else None
+        alive = np.any(mask) if any(has_effects(s) for b in blocks for s in b.statements) else None
         made = type(self)(self.builder, lanes.shape[0], values, self.found, alive, True)
         made.steady, made.looping, made.rows = self.steady, self.looping, rows
         made.read = set(self.read)
@@ -454,10 +451,6 @@ class Values:
 
 def atom_of(value: Any) -> Atom:
     return value.atom if isinstance(value, Array) else value
-
-
-def has_effects(block: Block) -> bool:
-    return any(isinstance(s, Effect) for s in core.walk(block))
 
 
 def _rows(args: Sequence[Any], batched: Sequence[bool], example: Any) -> list[Any]:

@@ -10,8 +10,9 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir.builder import Array, Builder, atom, current
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
+from calque.transpiler.ir.rewrite import copy_facts, inlined
 from calque.transpiler.primitives.batched import size_among, spread
-from calque.transpiler.primitives.called import Called, Part, copied, mark, same_facts
+from calque.transpiler.primitives.called import Called, Part, mark
 from calque.transpiler.vectorize.batch import batch
 
 
@@ -75,7 +76,7 @@ def batched_call(record: Call, args: Sequence[Any], batched: Sequence[bool]) -> 
     actual: dict[Var, Atom] = {}
     for p, value, has in zip(record.free, args[record.count :], batched[record.count :]):
         names[p] = one = Var(p.type, p.name, p.origin)
-        same_facts(builder, p, one)
+        copy_facts(builder, p, one)
         if has:
             whole = Var(value.type, p.name, p.origin)
             companions[one], actual[whole] = Array(whole), value.atom
@@ -118,13 +119,13 @@ def _batched_part(
     params = []
     for p, has in zip(part.params, record.batched_params(key, leaves), strict=True):
         mapping[p] = one = Var(p.type, p.name, p.origin)
-        same_facts(builder, p, one)
+        copy_facts(builder, p, one)
         if has:
             whole = Var(_batched_type(builder, p, size), p.name, p.origin)
             given[one] = Array(whole)
             one = whole
         params.append(one)
-    program = Function(record.name, [], copied(builder, part.block, mapping), None)
+    program = Function(record.name, [], inlined(builder, part.block, mapping), None)
     with builder.block() as block:
         found = batch(program, builder, given, size, steady=True)
         block.statements += program.body.statements

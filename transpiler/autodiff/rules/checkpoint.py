@@ -13,7 +13,8 @@ from calque.transpiler.autodiff.tape.policy import Decision
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, Function, Var
-from calque.transpiler.primitives.called import Called, Part, copied, same_facts
+from calque.transpiler.ir.rewrite import copy_facts, inlined
+from calque.transpiler.primitives.called import Called, Part
 
 
 class CheckpointCall(Call):
@@ -26,9 +27,9 @@ class CheckpointCall(Call):
         names: dict[Var, Var] = {}
         for p in self.free:
             names[p] = Var(p.type, p.name, p.origin)
-            same_facts(builder, p, names[p])
+            copy_facts(builder, p, names[p])
         mapping: dict[Var, Atom] = dict(names)
-        return copied(builder, self.parts["value"].block, mapping), names
+        return inlined(builder, self.parts["value"].block, mapping), names
 
     def push(self, s: Apply, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """One call of the function and its tangents together."""
@@ -107,7 +108,7 @@ def emit(
     outs = []
     for value in values:
         out = Var(value.type, value.name, value.origin)
-        same_facts(builder, value, out)
+        copy_facts(builder, value, out)
         outs.append(out)
     args = tuple(actual.get(v, v) for v in record.free)
     builder.emit(Apply(tuple(outs), record, args, {}, s.origin))

@@ -20,7 +20,8 @@ from calque.transpiler.errors import CustomRuleError, NotDifferentiable
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Var
-from calque.transpiler.primitives.called import Part, inline, same_facts
+from calque.transpiler.ir.rewrite import copy_facts
+from calque.transpiler.primitives.called import Part, inline
 
 
 class CustomVjpCall(Call):
@@ -75,7 +76,7 @@ class CustomVjpCall(Call):
         record = Returned(self.name, _unused, _unused, "{0}", vjp=vjp, aliases=True)
         outs = tuple(Var(o.type, o.name, o.origin) for o in s.outs)
         for o, out in zip(s.outs, outs, strict=True):
-            same_facts(builder, o, out)
+            copy_facts(builder, o, out)
         args = (*values, *leaves, *residuals, *actual.values())
         builder.emit(Apply(outs, record, args, {}, s.origin))
         return [Array(o) for o in outs]
@@ -157,7 +158,7 @@ def _residuals(forth: Record, machine: Any) -> tuple[list[Var], Any]:
         if isinstance(leaf, Array):
             old = forth.block.results[len(forth.leaves(0)) + len(made)]
             var = Var(leaf.type, old.name, machine.builder.origin)
-            same_facts(machine.builder, old, var)
+            copy_facts(machine.builder, old, var)
             params.append(var)
             leaf = Array(var)
         made.append(leaf)

@@ -14,7 +14,8 @@ from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, link, type_of
 from calque.transpiler.ir.core import Apply, Atom, Block, Var
-from calque.transpiler.primitives.called import Called, same_facts
+from calque.transpiler.ir.rewrite import copy_facts
+from calque.transpiler.primitives.called import Called
 
 
 @dataclass(eq=False)
@@ -116,7 +117,7 @@ class Recording:
 def result_of(builder: Builder, leaf: Array) -> Var:
     """A Var for a result of a call, of which is known what is known of the callee's."""
     out = Var(leaf.type, None, builder.origin)
-    same_facts(builder, leaf.atom, out)
+    copy_facts(builder, leaf.atom, out)
     return out
 
 

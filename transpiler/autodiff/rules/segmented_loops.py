@@ -23,9 +23,10 @@ from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
+from calque.transpiler.ir.rewrite import copy_facts, derived, emit_loop, emit_while, inlined
 from calque.transpiler.ir.types import INT
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.called import Part, copied, same_facts
+from calque.transpiler.primitives.called import Part
 from calque.transpiler.primitives.logic import and_
 
 Every = int | str | None  # how many rounds of a loop make a segment; None: the whole function
@@ -75,7 +76,7 @@ def _companions(builder: Builder, vars: tuple[Var, ...]) -> tuple[Var, ...]:
     made = []
     for var in vars:
         new = Var(var.type, var.name, var.origin)
-        same_facts(builder, var, new)
+        copy_facts(builder, var, new)
         made.append(new)
     return tuple(made)
 
@@ -111,11 +112,10 @@ def _cut_for(builder: Builder, s: For, every: int | str) -> None:
         if not whole:
             last = np.minimum(last, stop) if step > 0 else np.maximum(last, stop)
         inner_outs = _companions(builder, s.phis)
-        bounds = atom(first), atom(_integer("last", last)), step
-        loop = For(inner_outs, s.index, *bounds, s.phis, phis, s.body, s.origin)
+        start, stop = atom(first), atom(_integer("last", last))
+        loop = derived(s, outs=inner_outs, start=start, stop=stop, inits=phis)
         body.results = _again(builder, loop, inner_outs)
-    made = For(s.outs, segment, 0, atom(count), 1, phis, s.inits, body, s.origin)
-    builder.emit(made)
+    emit_loop(builder, segment, (0, count, 1), phis, s.inits, body, s.outs, origin=s.origin)
 
 
 def _is_zero(value: Any) -> bool:
@@ -134,7 +134,7 @@ def _cut_while(builder: Builder, s: While, every: int | str) -> None:
     grows = isinstance(every, str)
     phis = _companions(builder, s.phis)
     segment, count = Var(INT, "segment", s.origin), Var(INT, "done", s.origin)
-    test = copied(builder, s.test, dict(zip(s.phis, phis, strict=True)))
+    test = inlined(builder, s.test, dict(zip(s.phis, phis, strict=True)))
     with builder.block() as body:
         after = Array(segment) + 1
         size: Any = after if grows else every
@@ -147,7 +147,9 @@ def _cut_while(builder: Builder, s: While, every: int | str) -> None:
             inner.results = [*s.body.results, atom(Array(count) + 1)]
         outs = _companions(builder, s.phis)
         last = Var(INT, "done", s.origin)
-        loop = While((*outs, last), (*s.phis, count), (*phis, 0), going, inner, s.origin)
+        parts = {"phis": (*s.phis, count), "inits": (*phis, 0), "outs": (*outs, last)}
+        loop = derived(s, **parts, test=going, body=inner)
         body.results = [*_again(builder, loop, outs), atom(after)]
     reached = Var(INT, "segment", s.origin)
-    builder.emit(While((*s.outs, reached), (*phis, segment), (*s.inits, 0), test, body, s.origin))
+    carried = (*phis, segment), (*s.inits, 0), test, body, (*s.outs, reached)
+    emit_while(builder, *carried, s.origin)

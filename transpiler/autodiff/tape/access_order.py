@@ -26,6 +26,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvable
 from calque.transpiler.ir.path_conditions import SIDES, comparisons_where
 from calque.transpiler.ir.types import dim_symbols
@@ -206,7 +207,7 @@ def _parts_of(s: Statement | None) -> Sequence[_Along | None] | None:
 
     None altogether if its index is more than numbers and slices.
     """
-    if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
+    if not isinstance(s, Apply) or not is_access(s):
         return None
     dynamic = s.args[1:] if s.primitive is getitem else s.args[2:]
     found: list[_Along | None] = []

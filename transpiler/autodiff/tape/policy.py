@@ -44,6 +44,7 @@ from calque.transpiler.ir.blocks import (
 )
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.rewrite import cloned
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space
@@ -327,15 +328,9 @@ class Recorder(FlatSaves):
 
     def _run_again(self, value: Var, made: Statement, block: Block) -> None:
         """Let the sweep back run a loop or a branch again, when its result cannot be saved."""
-        mapping: dict[Var, Atom] = {}
-        again = core.clone(Block([made]), mapping).statements[0]
-        for old, new in mapping.items():
-            if old in self.builder.dim_values and isinstance(new, Var):
-                self.builder.dim_values[new] = self.builder.dim_values[old]
+        (again,) = cloned(self.builder, Block([made]), {}).statements
         where = min(first_use(block, out) for out in made.outs)
         block.statements.insert(where, again)
-        for out in again.outs:
-            self.builder.definitions[out] = again
         core.substitute(block, dict(zip(made.outs, again.outs, strict=True)))
         self.decisions.append(Decision(value, "recomputed", "its size changes from round to round"))
 

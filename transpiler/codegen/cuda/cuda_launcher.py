@@ -20,7 +20,7 @@ import numpy as np
 from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
-from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in, stored_in
+from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in
 from calque.transpiler.codegen.cuda.integers import stored_text, whole_text
 from calque.transpiler.codegen.cuda.kernel_lines import turn
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
@@ -46,10 +46,10 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, Statement, Var
+from calque.transpiler.ir.effects import is_store, stored_by
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.put_together import Scanned, is_scan, scans
-from calque.transpiler.memory.printed_program import is_store
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
@@ -376,7 +376,7 @@ class CudaLauncher(Launcher):
                 made += self._phase(now, bool(made))
                 phase = now
             read = set(map(self._scope.given, self._arrays_read(s)))
-            stored = set(map(self._scope.given, stored_in([s])))
+            stored = set(map(self._scope.given, stored_by([s])))
             if written & read or seen & stored:
                 made.append(self._wait())
                 written, seen = set(), set()

@@ -29,6 +29,7 @@ from calque.transpiler.codegen.text.spelling import dtype_name
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, If, Statement, Var, While
+from calque.transpiler.ir.effects import is_access, is_plain_store
 from calque.transpiler.ir.target import Target
 from calque.transpiler.primitives import random, scalars
 from calque.transpiler.primitives.elementwise import (
@@ -48,7 +49,7 @@ from calque.transpiler.primitives.elementwise import (
     where,
 )
 from calque.transpiler.primitives.extrema import maximum, minimum
-from calque.transpiler.primitives.indexing import checked_index, getitem, update, update_add
+from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.logic import (
     invert,
     logical_and,
@@ -112,7 +113,7 @@ class Cuda(Target):
     def _can_hold(self, s: Apply) -> bool:
         if s.primitive.kind == "size":
             return True
-        if s.primitive in (getitem, update, update_add):
+        if is_access(s):
             return _is_element(s) and _has_c_types(s)
         if s.outs[0].type.ndim or len(s.outs) != 1 or not self.can_be_scalar(s):
             return False
@@ -141,7 +142,7 @@ class Cuda(Target):
 
     def may_raise(self, s: Statement) -> bool:
         """An index that is neither proven to be inside nor checked."""
-        if not isinstance(s, Apply) or s.primitive not in (getitem, update, update_add):
+        if not isinstance(s, Apply) or not is_access(s):
             return False
         return not s.proven
 
@@ -252,7 +253,7 @@ def _keeps_arrays(s: For | While) -> bool:
     def begins(atom: Any) -> set[Any]:
         """The arrays of which one is a later version."""
         match made.get(atom):
-            case Apply() as t if t.primitive in (update, update_add):
+            case Apply() as t if is_plain_store(t):
                 return begins(t.args[0])
             case For() | While() as t:
                 return begins(t.inits[t.outs.index(atom)])

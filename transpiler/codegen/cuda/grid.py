@@ -21,6 +21,7 @@ import numpy as np
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effects import stored_by
 from calque.transpiler.loops.put_together import (
     PutTogether,
     along_memory,
@@ -30,7 +31,7 @@ from calque.transpiler.loops.put_together import (
 )
 from calque.transpiler.primitives import random
 from calque.transpiler.primitives.elementwise import divide
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update_add
 
 _FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
 _MUCH = 40  # operations
@@ -93,7 +94,7 @@ def _nest(kernel: Kernel) -> list[For]:
     while len(found) > 1 and (counts(found[-1]) or _FEW_ROUNDS) < _FEW_ROUNDS:
         found.pop()
     for k, s in enumerate(found[:-1]):
-        if stored_in(s.body.statements[:-1]):
+        if stored_by(s.body.statements[:-1]):
             return found[: k + 1]  # what a round stores is stored once
         if any(phi.type.ndim == 0 for phi in found[k + 1].phis) != any(
             phi.type.ndim == 0 for phi in s.phis
@@ -145,7 +146,7 @@ def _share(block: Block, grid: Grid) -> None:
     grid.alike.add(id(block))
     for s in block.statements:
         many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
-        if isinstance(s, For) and _is_shared(s) and (many or stored_in([s])):
+        if isinstance(s, For) and _is_shared(s) and (many or stored_by([s])):
             grid.spread[id(s)] = ALONG
             grid.lanes.add(id(s))
             grid.columns = grid.columns or s
@@ -157,24 +158,6 @@ def _share(block: Block, grid: Grid) -> None:
 def _is_shared(s: For) -> bool:
     """Whether a row's threads may share a loop."""
     return s.parallel or is_scan(s)
-
-
-def stored_in(statements: list[Statement]) -> set[Var]:
-    """The versions of arrays that statements make by stores."""
-    return {
-        s.outs[0]
-        for s in core.walk(Block(statements))
-        if isinstance(s, Apply) and s.primitive in (update, update_add)
-    }
-
-
-def stores_of(statements: list[Statement]) -> set[Var]:
-    """The versions of arrays that statements store into."""
-    return {
-        s.args[0]
-        for s in core.walk(Block(statements))
-        if isinstance(s, Apply) and s.primitive in (update, update_add)
-    }
 
 
 def read_in(statements: list[Statement]) -> set[Var]:

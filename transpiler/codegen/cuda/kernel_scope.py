@@ -13,13 +13,14 @@ from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_text import CNames, CText
 from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
-from calque.transpiler.codegen.cuda.grid import Grid, stored_in, stores_of
+from calque.transpiler.codegen.cuda.grid import Grid
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shifted, sum_text
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, If, Kernel, Var, While
-from calque.transpiler.primitives.indexing import checked_index, update, update_add
+from calque.transpiler.ir.effects import is_plain_store, stored_by, stored_into
+from calque.transpiler.primitives.indexing import checked_index
 
 
 def statement(text: str) -> Any:
@@ -61,7 +62,7 @@ class KernelScope:
                     dtypes[own] = np.promote_types(v.type.dtype, dtypes.get(own, v.type.dtype))
                     self.types[own] = "Index" if index else c_type(dtypes[own])
         self._before = _versions_before(kernel)
-        stores = stored_in(kernel.body.statements) | stores_of(kernel.body.statements)
+        stores = stored_by(kernel.body.statements) | stored_into(kernel.body.statements)
         self.stored = {self.names_of(self.given(v)) for v in stores}
         self.arrays: dict[str, Var] = {}
         for v in kernel.params:
@@ -357,7 +358,7 @@ def _versions_before(kernel: Kernel) -> dict[Var, Var]:
     found: dict[Var, Var] = {}
     for s in core.walk(kernel.body):
         match s:
-            case Apply() if s.primitive in (update, update_add):
+            case Apply() if is_plain_store(s):
                 found[s.out] = s.args[0]
             case For(phis=phis, inits=inits, outs=outs) | While(phis=phis, inits=inits, outs=outs):
                 found.update(zip(phis, inits, strict=True))

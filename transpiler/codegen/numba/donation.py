@@ -35,9 +35,10 @@ from calque.transpiler.codegen.text.layout import Notes
 from calque.transpiler.codegen.text.spelling import call, name, target
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import PrintedProgram, indices, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, indices
 from calque.transpiler.primitives.creation import empty, full, ones, zeros
 from calque.transpiler.primitives.shapes import flat, reshape
 

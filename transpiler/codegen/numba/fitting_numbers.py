@@ -6,7 +6,6 @@ bits is as good as the largest that they hold: if it is an index, or only compar
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +14,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
+from calque.transpiler.ir.uses import Reader, Uses
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.indexing import checked_index, getitem
 from calque.transpiler.primitives.logic import (
@@ -65,27 +65,14 @@ class _Uses:
     """What each value is read by; what hands it on, or gives it back, counts as unknown."""
 
     def __init__(self, block: Block, statements: list[Statement]):
-        self.readers: dict[Var, list[Statement | None]] = defaultdict(list)
-        self.made: dict[Var, Statement] = {}
-        for s in statements:
-            self.made.update((out, s) for out in s.outs)
-            for a in core.operands(s):
-                self._note(a, s)
-            for inner in core.blocks_of(s):
-                for a in inner.results:
-                    self._note(a, None)
-        for a in block.results:
-            self._note(a, None)
-
-    def _note(self, atom: Atom, reader: Statement | None) -> None:
-        if isinstance(atom, Var):
-            self.readers[atom].append(reader)
+        self.readers = Uses(block)
+        self.made = {out: s for s in statements for out in s.outs}
 
     def as_size(self, number: Var) -> bool:
         """Whether a number is only compared with sizes, and an index."""
         return all(self._is_bounded(number, s) for s in self.readers[number])
 
-    def _is_bounded(self, number: Var, s: Statement | None) -> bool:
+    def _is_bounded(self, number: Var, s: Reader) -> bool:
         if not isinstance(s, Apply):
             return False
         if s.primitive in _COMPARISONS:

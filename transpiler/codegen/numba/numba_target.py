@@ -19,12 +19,13 @@ from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import shortest
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var, While
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.target import Target
 from calque.transpiler.loops.parallelize import worth_threads
 from calque.transpiler.primitives import scalars
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.elementwise import astype, power, to_float, where
-from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
+from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.shapes import reshape
 from calque.transpiler.primitives.sorting import searchsorted
 
@@ -32,7 +33,6 @@ HELPERS = frozenset(["prange"]).union(*HOMES.values())
 _ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
 _BUILT_IN = "np math range abs bool int float complex min max len".split()
 _WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
-_INDEXED = (getitem, update, update_add)
 _AS_THEY_ARE = (np.float64, np.complex128, np.int64)  # dtypes of Python's own numbers
 
 
@@ -77,7 +77,7 @@ class Numba(Target):
         """On how many threads, and whether with checks: None for indices that none looks at."""
         parallel, checked = options.get("parallel", "auto"), options.get("boundscheck")
         statements = [t for t in core.walk(s.body) if isinstance(t, Apply)]
-        proven = all(t.proven for t in statements if t.primitive in _INDEXED)
+        proven = all(t.proven for t in statements if is_access(t))
         checked = not proven if checked is None else checked
         if any(map(self.may_raise, statements)):
             parallel = False  # no thread can raise

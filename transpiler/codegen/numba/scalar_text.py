@@ -15,7 +15,7 @@ from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Kernel, Statement, Var, While
-from calque.transpiler.ir.effect_texts import may_raise
+from calque.transpiler.ir.effects import ends_call
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 from calque.transpiler.primitives import complexes, scalars, transcendental
 from calque.transpiler.primitives.axes import transpose
@@ -300,7 +300,7 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
             return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
         case Effect():
             values = (a for a in s.args if isinstance(a, Var))
-            return may_raise(s) and all(has_numbers_of(v.type) for v in values)
+            return ends_call(s) and all(has_numbers_of(v.type) for v in values)
         case If():
             bare = core.UNDEFINED not in (*s.then.results, *s.orelse.results)
             inner = (t for b in core.blocks_of(s) for t in b.statements)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 
 
 class Groups:

@@ -12,8 +12,9 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.statement_ranges import StatementRanges
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import PrintedProgram, continues, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.elementwise import add, subtract
 
 _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.naming import LONGEST, described, index_word, told, word_within
 from calque.transpiler.ir.roles import Roles
 from calque.transpiler.memory.live_values import Liveness
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")

@@ -40,8 +40,9 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.alias import viewed
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.creation import empty
 
 _QUOTED = 88  # columns of a comment

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir.core import Apply, Block, Statement, Var
-from calque.transpiler.memory.printed_program import PrintedProgram, is_store
+from calque.transpiler.ir.effects import is_store
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.indexing import getitem
 
 

@@ -13,7 +13,7 @@ from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
 from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Iterable
-from calque.transpiler.ir.dead_code import has_effects
+from calque.transpiler.ir.effects import has_effects
 
 
 class Comprehensions(Calls):

@@ -36,7 +36,7 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder
 from calque.transpiler.ir.core import UNDEFINED, Atom, Block, If, Statement, Var
-from calque.transpiler.primitives.called import same_facts
+from calque.transpiler.ir.rewrite import copy_facts
 
 _DEEP = 8  # so many levels are written one in another, as nested tests of the user's would be
 
@@ -260,7 +260,7 @@ class _Chain:
     def _like(self, var: Var) -> Var:
         """Another value of which the same is known."""
         made = var.again()
-        same_facts(self.builder, var, made)
+        copy_facts(self.builder, var, made)
         return made
 
     def _defined(self, branch: If) -> If:

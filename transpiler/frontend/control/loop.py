@@ -27,9 +27,9 @@ from calque.transpiler.frontend.values.iterables import (
     walked_lists,
 )
 from calque.transpiler.frontend.values.stepwise import lists_within
-from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.ir.core import Block, Var
+from calque.transpiler.ir.rewrite import emit_loop, emit_while
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.logic import and_
 
@@ -267,20 +267,8 @@ class Loops(Carrying):
             return self._body(node), index
 
         def emit(outs: list[Var], index: Any, carried: Carried, block: Block, test: Any) -> None:
-            start, stop, step = map(atom, (loop.start, loop.stop, loop.step))
-            self.builder.emit(
-                core.For(
-                    tuple(outs),
-                    index.atom,
-                    start,
-                    stop,
-                    step,
-                    tuple(carried.phis),
-                    tuple(carried.inits),
-                    block,
-                    self.builder.origin,
-                )
-            )
+            span = loop.start, loop.stop, loop.step
+            emit_loop(self.builder, index.atom, span, carried.phis, carried.inits, block, outs)
 
         done = self._fixpoint(node, plan, attempt, emit, None, loop, flags, [iterable])
         if not done:
@@ -476,10 +464,7 @@ class Loops(Carrying):
                 del self.facts[known:]
 
         def emit(outs: list[Var], test_block: Any, carried: Carried, block: Block, _: Any) -> None:
-            phis, inits = tuple(carried.phis), tuple(carried.inits)
-            self.builder.emit(
-                core.While(tuple(outs), phis, inits, test_block, block, self.builder.origin)
-            )
+            emit_while(self.builder, carried.phis, carried.inits, test_block, block, outs)
 
         self._fixpoint(node, plan, attempt, emit, None, None, flags, holding, certain)
 

@@ -51,7 +51,7 @@ from calque.transpiler.frontend.values.stepwise import (
     is_iterator,
 )
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array
-from calque.transpiler.ir.dead_code import has_effects
+from calque.transpiler.ir.effects import has_effects
 
 
 @builtin(iter)
