@@ -1,4 +1,4 @@
-"""What a command line names: a function of a file, transformed, and its arguments' types."""
+"""Targets of a command line: a function of a file, transformed, and its arguments' types."""
 
 from __future__ import annotations
 
@@ -189,9 +189,10 @@ def _literal(node: ast.expr) -> Any:
 
 
 def completions(prefix: str, **asked: Any) -> list[str]:
-    """What FILE:FUNC may be that begins so: folders and files, then a file's functions.
+    """The completions of a prefix of FILE:FUNC: folders and files, then a file's functions.
 
-    ``prefix``: what was typed; ``asked``: what else argcomplete tells. Nothing is imported or run.
+    ``prefix``: the text typed so far; ``asked``: argcomplete's other arguments. Nothing is imported
+    or run.
     """
     file, colon, start = prefix.rpartition(":")
     if not colon:

@@ -1,8 +1,8 @@
-"""Whether saved modules are what calque writes today: the work of `calque verify`.
+"""The work of `calque verify`: compare saved modules with what calque writes today.
 
-The program that a module was made from is imported, and may do anything: end Python with success,
-say. So another process makes the texts again, and they are compared here: what does not arrive
-has failed.
+Verification imports the program that a module was made from, which may do anything, even end Python
+with success. So another process makes the texts again, and this one compares them: a text that does
+not arrive has failed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPTIONS = {  # of the command in a header, and the values of those that are cho
 
 @dataclass(frozen=True)
 class FileVerdict:
-    """What is to be said of a file: nothing where it is up to date."""
+    """The verdict on a file: all but the name is empty where it is up to date."""
 
     file: str
     difference: str = ""
@@ -92,7 +92,7 @@ def _saved(file: str, given: Sequence[str]) -> _Saved:
 
 
 def _made_again(modules: Sequence[_Saved]) -> list[dict[str, Any]]:
-    """What another process makes of each command; where one ends too early, the next goes on."""
+    """The texts that other processes make of each command; where one ends early, a next goes on."""
     answers: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:
         while len(answers) < len(modules):

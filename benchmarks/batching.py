@@ -1,4 +1,4 @@
-"""What batching costs: against NumPy batched by hand, against JAX, and a call that is not compiled.
+"""The cost of batching: against NumPy batched by hand, against JAX, and of a call without `jit`.
 
     python benchmarks/batching.py [--write]
 
@@ -197,7 +197,7 @@ def square_root_jax(a):
 
 
 def square_roots_without_lanes(a, rounds):
-    """The arithmetic alone: as many rounds as the slowest lane takes, and no lane kept apart."""
+    """The arithmetic alone: every lane takes as many iterations as the slowest one."""
     x = a
     for _ in range(rounds):
         x = 0.5 * (x + a / x)
@@ -322,7 +322,7 @@ def report() -> str:
 
 
 def why() -> str:
-    """What stands in the way of the square root."""
+    """Explain the time of the square root, in a paragraph for the page of results."""
     a = wide_range()
     compiled, given = jax.jit(jax.vmap(square_root_jax)), jnp.asarray(a)
     found, x, rounds = calque.vmap(square_root)(a), a, 0
@@ -336,10 +336,10 @@ def why() -> str:
         ]
     )
     return (
-        "Where a round is a function such as `sin` or `exp`, NumPy source keeps up with compiled\n"
-        "code. A round of the square root is little more than a division, in one pass over memory\n"
-        "where it is compiled, in one for each operation in NumPy. The arithmetic alone,\n"
-        f"{rounds} rounds over whole arrays with no lane kept apart, takes at best "
+        "If an iteration is a function such as `sin` or `exp`, NumPy source keeps up with\n"
+        "compiled code. For the square root it is little more than a division, in one pass over\n"
+        "memory if compiled, in a pass for each operation in NumPy. The arithmetic alone,\n"
+        f"{rounds} iterations over whole arrays with no lane kept apart, takes at best "
         f"{1e3 * ours.fastest:.2f} ms, where JAX takes {1e3 * theirs.fastest:.2f};\n"
         "the rest is to gather the lanes that go on, and to put back what they found.\n"
     )

@@ -1,4 +1,4 @@
-"""What jit gives on the CPU: calque's kernels against JAX's, NumPy, and loops written for Numba.
+"""The speed of `jit` on the CPU: calque's kernels against JAX, NumPy, and loops written for Numba.
 
     python benchmarks/cpu.py [--write] [--only PATTERN] [--quick]
 

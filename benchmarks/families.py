@@ -1,4 +1,4 @@
-"""Derivatives of whole families of programs: calque against JAX and against one by hand.
+"""Derivatives of families of programs: calque against JAX and against derivatives by hand.
 
     python benchmarks/families.py [--write] [--only PATTERN] [--quick]
 

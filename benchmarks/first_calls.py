@@ -40,7 +40,7 @@ PHASES = ("tracing", "passes", "printing", "Numba's Python", "LLVM")
 
 
 def first_call(name: str, times: int, peer: str, cache: str) -> dict[str, Any]:
-    """What a fresh process says of one first call: seconds, their parts, and the gradient."""
+    """Time one first call in a fresh process; return the seconds, their parts, and the gradient."""
     command = [sys.executable, __file__, "--run", name, str(times), peer]
     environment = dict(os.environ, CALQUE_CACHE=cache)
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ def _timed(step: Any, phase: str, spent: dict[str, float]) -> Any:
 
 
 def _time_llvm(spent: dict[str, float]) -> None:
-    """What goes into a library of machine code, and what is done there, is LLVM's."""
+    """Count the time spent in Numba's libraries of machine code as LLVM's."""
     from numba.core.codegen import CPUCodeLibrary
 
     for step in ("add_ir_module", "finalize"):

@@ -153,7 +153,7 @@ def integer_operand() -> Loop:
     def twin(a, w):
         return jax.lax.fori_loop(0, a.shape[0], lambda k, t: t + jnp.tanh(jnp.dot(a[k], w)), 0.0)
 
-    return compiled("np.dot with integers, 300 rounds", f, twin, a, w)
+    return compiled("np.dot with integers, 300 iterations", f, twin, a, w)
 
 
 def _rounds(name: str, ours: Callable[..., Any], theirs: Callable[..., Any], x: Any) -> Loop:
@@ -188,11 +188,11 @@ def in_loops() -> list[Loop]:
         return jnp.sum(v[jnp.array([0, 2])] ** 3)
 
     return [
-        _rounds("logsumexp, 300 rounds of 4", logsumexp, jax_logsumexp, rows),
-        _rounds("math.lgamma, 300 rounds", math.lgamma, jax_gammaln, positive),
-        _rounds("gammaln, 300 rounds", gammaln, jax_gammaln, positive),
-        _rounds("v[v > 0], 300 rounds of 4", picked, picked_jax, rows),
-        _rounds("v[[0, 2]], 300 rounds of 4", listed, listed_jax, rows),
+        _rounds("logsumexp, 300 iterations of 4", logsumexp, jax_logsumexp, rows),
+        _rounds("math.lgamma, 300 iterations", math.lgamma, jax_gammaln, positive),
+        _rounds("gammaln, 300 iterations", gammaln, jax_gammaln, positive),
+        _rounds("v[v > 0], 300 iterations of 4", picked, picked_jax, rows),
+        _rounds("v[[0, 2]], 300 iterations of 4", listed, listed_jax, rows),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Kernels on a GPU, beside the card's own copy and peers: bandwidth where memory is the limit.
+"""Kernels on a GPU against the card's copy speed and against peers.
 
     python benchmarks/gpu.py           # on a card: writes results/gpu.md, with the card's name
     python benchmarks/gpu.py --dry     # tiny arrays on a stand-in for CuPy: tests this script alone

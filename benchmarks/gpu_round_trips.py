@@ -1,4 +1,4 @@
-"""How many programs of the battery wait for the GPU: ``python benchmarks/gpu_round_trips.py``.
+"""Count the battery's programs that wait for the GPU: ``python benchmarks/gpu_round_trips.py``.
 
 Each program's value and gradient run as launchers on the tests' stand-in for CuPy, which needs no
 GPU. A program that asks it for a number makes a round trip: the host waits for all that was
@@ -33,7 +33,7 @@ REASONS = (  # in a launcher's line, and what it means
     (r"^(if|elif) ", "a branch on a run-time value that holds more than a kernel may"),
     (r"checked_index\(", "an index, made on the GPU, of a statement that is in no kernel"),
     (r"print\(|f['\"]", "printing"),
-    (r"^for ", "a loop of as many rounds as a run-time value says"),
+    (r"^for ", "a loop whose trip count is a run-time value"),
     (r"raise |assert ", "an assertion"),
 )
 

@@ -1,4 +1,4 @@
-"""Kernels of CUDA C without a card: registers, stack and spills, and the bytes that they move.
+"""Static measures of CUDA kernels, without a GPU: registers, stack, spills, and bytes moved.
 
     python benchmarks/gpu_static.py           # writes results/gpu_static.md
     python benchmarks/gpu_static.py --dry     # tiny arrays, prints only: tests this script
@@ -156,7 +156,7 @@ The aim is at most RATIO times the least. Loops over time have STEP_COUNT steps;
 beside them is the last step's array, to the caller's, and its sum. What is above: `heat_grad` puts
 u back before each step of the sweep back. `mlp_loss_grad` has products whose operands are in
 memory, and the sums down their columns read these again. Running sums of a vector read their terms
-twice. `np.zeros` of a sum into chosen cells is needed. Lanes of Kepler's gradient keep their rounds
+twice. `np.zeros` of a sum into chosen cells is needed. Lanes of Kepler's gradient save iterations
 in memory. `brightness_grad` needs its sum before it can read again, and stores complex products, of
 which it gives a view of the real parts.
 

@@ -101,7 +101,7 @@ TOLERANCES = {4: 2e-4, 8: 1e-9}
 
 
 def difference(found: Any, expected: Any) -> str:
-    """What is wrong with a result, or nothing: shapes, and numbers to a tolerance by dtype."""
+    """Describe how a result differs from the expected one; empty if shapes and numbers agree."""
     mine, other = leaves(found), leaves(expected)
     if len(mine) != len(other):
         return f"{len(mine)} results for {len(other)}"

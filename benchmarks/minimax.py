@@ -19,7 +19,7 @@ mp.mp.dps = 60
 
 
 class Target(NamedTuple):
-    """What a polynomial of ``degree`` approximates on [low, high], and the weight of its error."""
+    """A function to approximate on [low, high], the polynomial's degree and the error's weight."""
 
     function: Callable[[Any], Any]
     low: float
@@ -63,7 +63,7 @@ def _value(coefficients: list[Any], x: Any) -> Any:
 
 
 def _extremes(errors: list[Any], count: int) -> list[int]:
-    """Where the error is largest between its changes of sign, ``count`` places."""
+    """Return the indices of ``count`` extrema of the error, one between every two sign changes."""
     runs: list[int] = []
     for k, e in enumerate(errors):
         if runs and (errors[runs[-1]] > 0) == (e > 0):

@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
-ROUNDS, MOST = 25, 100_000  # elements that one round adds, about
+ROUNDS, MOST = 25, 100_000  # elements that one repetition adds, about
 
 
 def separate(leaves):

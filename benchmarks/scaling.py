@@ -1,4 +1,4 @@
-"""What each device sends in a step, read from the generated program: no device runs anything here.
+"""The bytes that each device sends in a step, read from the generated program without running it.
 
     python benchmarks/scaling.py            # prints the tables of docs/scaling.md
 

@@ -1,4 +1,4 @@
-"""What derivatives cost: their running time against the primal's, the time to write them, a call.
+"""The cost of derivatives: running time against the primal's, time to generate, time of a call.
 
     python benchmarks/transform.py [--write]
 

@@ -1,4 +1,4 @@
-"""Where was the heat? An initial temperature is fitted to what was measured later.
+"""An inverse problem: fit an initial temperature to what was measured later.
 
     python adjoint_heat.py               # the fit
     python adjoint_heat.py --picture     # ... and adjoint_heat.png

@@ -14,7 +14,7 @@ import calque
 
 
 def covariance(x, y, length, height):
-    """How much values at x tell of values at y."""
+    """The covariance between values at x and values at y."""
     return height**2 * np.exp(-0.5 * ((x[:, None] - y) / length) ** 2)
 
 

@@ -12,7 +12,7 @@ def energy(x):
 
 
 def chain(key, start, steps, rate):
-    """Where one chain ends."""
+    """Return the last point of one chain."""
     x = start
     for _ in range(steps):
         key, drawn = random.split(key)

@@ -17,7 +17,7 @@ def total(mean: "f8[n]", eccentricity: "f8[n]"):
 
 
 def rounds(mean, eccentricity):
-    """How many steps one equation takes."""
+    """Return the number of steps that one equation takes."""
     e, count = mean, 0
     while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))

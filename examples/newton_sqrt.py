@@ -1,4 +1,4 @@
-"""The derivative through a `while`: the number of rounds is known only when they have been run."""
+"""The derivative through a `while`: the number of iterations is known only after the last."""
 
 import numpy as np
 

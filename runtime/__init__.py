@@ -1,6 +1,6 @@
-"""What runs: transformations as callables, arguments, caches, checks.
+"""The runtime: transformations as callables, arguments, caches, checks.
 
 In come users' functions and arguments; out come results, computed by programs that ``transpiler``
-wrote. Read ``api`` and ``transformed``, then ``call``; ``kernels`` and ``vecmath`` are what
-compiled programs call, ``engines`` and ``devices`` run one program on many devices.
+wrote. Read ``api`` and ``transformed``, then ``call``; ``kernels`` and ``vecmath`` are libraries of
+compiled programs, ``engines`` and ``devices`` run one program on many devices.
 """

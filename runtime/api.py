@@ -125,12 +125,12 @@ def jit(
     Numba cannot compile stays a NumPy call between kernels. ``static_argnums``, ``static_argnames``
     are arguments whose values become part of the code; others are found where they are needed.
 
-    ``parallel``: loops of independent rounds run on all threads, on one, or, with "auto", on all
-    where there is work for them. ``boundscheck``: indices are checked, never, or, with None, where
-    they are not proven to be inside; a kernel that checks runs on one thread. ``deterministic``:
-    what is added to cells that the data choose is added in order on a GPU, too, for the same bits
-    in each run; on cores it always is, and BLAS keeps its number of threads. Machine code is kept
-    on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
+    ``parallel``: loops of independent iterations run on all threads, on one, or, with "auto", on
+    all where there is work for them. ``boundscheck``: indices are checked, never, or, with None,
+    where they are not proven to be inside; a kernel that checks runs on one thread.
+    ``deterministic``: sums into cells that the data choose are made in order on a GPU, too, for the
+    same bits in each run; on cores they always are, and BLAS keeps its number of threads. Machine
+    code is kept on disk (``CALQUE_CACHE``). Raises ValueError for other values of these options.
 
     ``reassociate``: kernels may add up numbers in another order than Python (``s = s + v`` over a
     loop, in vectors of several partial sums), and fuse a product with a sum. With False they add
@@ -213,8 +213,8 @@ def parallel(
     It refuses nothing that ``jit`` takes: a loop that cannot run on threads runs on one. What
     differs from ``jit``: above each loop of yours the source has a comment that says why it is
     parallel or not; what may raise is a kernel of its own, so that it keeps no other loop off
-    threads; a loop known to have less than 1000 rounds, with those in it, runs on one. By line:
-    ``explain(parallel(fun), *args)``.
+    threads; a loop known to have less than 1000 iterations, with those in it, runs on one. By
+    line: ``explain(parallel(fun), *args)``.
 
     ``static_argnums`` and ``static_argnames`` are as for ``jit``.
 

@@ -1,4 +1,4 @@
-"""Collectives: what the examples of a ``vmap``, or the devices of a ``pmap``, tell each other.
+"""Collectives between the examples of a ``vmap``, or the devices of a ``pmap``.
 
 Names and semantics are those of ``jax.lax``: the derivative of a collective is a collective, so
 ``vmap(grad(f), axis_name="i")`` gives each example the derivative of the sum of all examples'
@@ -42,7 +42,7 @@ _OPTIONS = ("axis", "tiled", "scatter_dimension", "split_axis", "concat_axis")
 
 
 def _numeric(owner: str, x: Any) -> Any:
-    """What is told to the other examples: a tree of arrays and numbers."""
+    """The value to send to other examples; TypeError unless it is a tree of arrays and numbers."""
     for leaf in pytrees.flatten(x)[0]:
         if isinstance(leaf, (np.ndarray, np.generic)):
             numeric = leaf.dtype.kind in "biufc"

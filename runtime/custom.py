@@ -51,11 +51,11 @@ class Wrapped:
         return getattr(self, "__qualname__", self.__name__)  # by name, as functions are
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.fun]
 
     def calque_same_arguments(self) -> Any:
-        """What takes the same positional arguments as this does."""
+        """The function that takes the same positional arguments as this one."""
         return self.fun
 
 
@@ -83,7 +83,7 @@ class Custom(Wrapped):
         return self.rules
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.fun, *(self.rules or ())]
 
     def positional(self, machine: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -185,7 +185,7 @@ class Sum:
         return out, total(terms, out)
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [j for j in self.jvps if j is not None]
 
 
@@ -291,9 +291,9 @@ def checkpoint(
     """``fun``, none of whose values are saved for reverse mode, as ``jax.checkpoint``.
 
     The reverse sweep runs the function again. ``every=k`` instead saves the carried values of its
-    outermost loops at every k-th round, and runs again one segment of k rounds at a time;
-    ``every="sqrt"`` lets k be about the square root of the number of rounds (of a ``while``, whose
-    number is not known before, each segment is one round longer than the one before). Arguments
+    outermost loops at every k-th iteration, and runs again one segment of k iterations at a time;
+    ``every="sqrt"`` lets k be about the square root of the trip count (of a ``while``, whose trip
+    count is not known before, each segment is one iteration longer than the one before). Arguments
     that are known numbers are static anyway; ``prevent_cse`` has nothing to prevent here.
 
     ``policy`` must be None: which values are saved is not to be chosen. ``static_argnums`` are

@@ -64,7 +64,7 @@ def custom_root(
     does is not differentiated, and the initial guess has none. ``tangent_solve(g, y)`` solves
     ``g(x) = y`` for the linear function g that f is near the root; it must be linear in y, for
     reverse mode in each of its steps: a loop until convergence is refused there, one with a known
-    number of rounds is not. Without it, the Jacobian is formed and factorized. ``has_aux``:
+    trip count is not. Without it, the Jacobian is formed and factorized. ``has_aux``:
     ``solve`` returns ``(root, aux)``.
     Raises CustomRuleError where the parts do not fit each other.
 
@@ -125,7 +125,7 @@ def fixed_point(
 
 
 def _apart(x: Any, after: Any, tolerance: float) -> Any:
-    """Whether an element has changed by more than rounding."""
+    """True if an element has changed by more than ``tolerance``, relative to 1 + its magnitude."""
     return any(
         [  # noqa: C419  (recorded values do not wait)
             np.any(np.abs(new - old) > tolerance * (1.0 + np.abs(new)))
@@ -135,7 +135,7 @@ def _apart(x: Any, after: Any, tolerance: float) -> Any:
 
 
 def _close(x: Any, after: Any, tolerance: float) -> Any:
-    """Whether no element has; NaN is close to nothing."""
+    """True if no element has changed by more than ``tolerance``; NaN is close to nothing."""
     return all(
         [  # noqa: C419  (recorded values do not wait)
             np.all(np.abs(new - old) <= tolerance * (1.0 + np.abs(new)))

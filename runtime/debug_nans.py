@@ -1,4 +1,4 @@
-"""``with calque.debug_nans():`` which line first made a NaN or an infinity."""
+"""``with calque.debug_nans():`` find the line that first made a NaN or an infinity."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _local = threading.local()
 
 
 def watched() -> frozenset[str]:
-    """What this thread looks for: "nans", "keys"."""
+    """The kinds of faults that this thread looks for: "nans", "keys"."""
     states: list[frozenset[str]] = getattr(_local, "states", [])
     return states[-1] if states else frozenset()
 
 
 def checking() -> bool:
-    """Whether this thread runs checked variants, in which no kernel computes."""
+    """True if this thread runs checked variants, in which no kernel computes."""
     return bool(watched())
 
 
@@ -40,7 +40,7 @@ def watch(what: str, enabled: bool) -> None:
 
 
 def unwatch() -> None:
-    """Look for what was looked for before."""
+    """Restore the kinds of faults that were looked for before."""
     global threads
     _local.states.pop()
     with _lock:
@@ -84,7 +84,7 @@ class debug_nans(ContextDecorator):
 
 
 def finite_checker(checks: dict[str, Check]) -> Callable[..., None]:
-    """What the checked code calls: ``check(label, value, *operands)``."""
+    """Return the function that checked code calls: ``check(label, value, *operands)``."""
 
     def check(label: str, value: Any, *operands: Any) -> None:
         if np.all(np.isfinite(value)) or "nans" not in watched():

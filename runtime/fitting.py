@@ -1,4 +1,4 @@
-"""Whether a value fits a parameter: checks by kinds of values, and the error that names both."""
+"""Checks that values fit parameters, by kinds of values, and the error that names both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unfit(Exception):
 
 
 def fitting(check: Callable[[Any], Any], value: Any, owner: str, name: str) -> Any:
-    """What a check makes of a value; an error that names the parameter where it does not fit."""
+    """The result of a check; an error that names the parameter where the value does not fit."""
     try:
         return check(value)
     except Unfit as unfit:
@@ -171,7 +171,7 @@ def at_least(least: int, wanted: str = "") -> Callable[[Any], int]:
 
 
 def optional(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What the check says, or None."""
+    """Return the check that also takes None."""
     return lambda value: None if value is None else check(value)
 
 
@@ -294,7 +294,7 @@ def real(least: float, wanted: str, inclusive: bool) -> Callable[[Any], float]:
 
 
 def every(value: Any) -> Any:
-    """How many rounds there are from one saved state to the next."""
+    """Check the number of iterations from one saved state to the next."""
     if value is None or (isinstance(value, str) and value == "sqrt"):
         return value
     wanted = 'a positive int or "sqrt"'
@@ -333,7 +333,7 @@ def dtype(value: Any) -> Any:
 
 
 def place(value: Any) -> Any:
-    """Where a function is imported from."""
+    """Check the name by which a function is imported."""
     if value is None or (isinstance(value, str) and value.rpartition(".")[0]):
         return value
     kind = ValueError if isinstance(value, str) else TypeError
@@ -341,7 +341,7 @@ def place(value: Any) -> Any:
 
 
 def batch(value: Any) -> Any:
-    """How a declared function is batched."""
+    """Check the way in which a declared function is batched."""
     if is_function(value) or (isinstance(value, str) and value in ("sequential", "expand_dims")):
         return value
     kind = ValueError if isinstance(value, str) else TypeError

@@ -1,4 +1,4 @@
-"""Work that makes many objects that stay, without Python's looking through them again and again."""
+"""A pause of Python's garbage collector for work that makes many objects that stay."""
 
 from __future__ import annotations
 

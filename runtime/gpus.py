@@ -19,7 +19,7 @@ def cupy() -> ModuleType:
 
 
 def gpu_count() -> int:
-    """How many GPUs there are; none without CuPy, or without a driver.
+    """The number of GPUs; 0 without CuPy, or without a driver.
 
     >>> gpu_count() >= 0
     True

@@ -1,4 +1,4 @@
-"""Transformed functions that interpreted code calls: what ``grad(f)`` and the like are there."""
+"""Transformed functions that interpreted code calls: ``grad(f)`` and the like are inlined."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Nested:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function]
 
 

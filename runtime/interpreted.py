@@ -32,7 +32,7 @@ class InnerTransformation:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function]
 
 
@@ -50,7 +50,7 @@ class _Decorator:
 
 
 def _waiting(fun: Any) -> Any:
-    """What a decorator is called with."""
+    """The signature of a decorator, by which its argument is bound."""
 
 
 def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
@@ -96,7 +96,7 @@ def _shard_map(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any])
 
 
 def _known(function: Any) -> Any:
-    """What makes specs and meshes: of known values, called as it is."""
+    """Return the implementation of a function of known values, such as specs: called as it is."""
 
     def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
@@ -218,7 +218,7 @@ class _Pullback:
         )[1]
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function, *self.primals]
 
 
@@ -241,13 +241,13 @@ class _Transpose:
         return transpose.linear_transpose(machine, self.function, self.primals, args[0], node)
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function, *self.primals]
 
 
 @builtin(run)
 def _run(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """What the pullbacks and tangent maps of ``vjp`` and ``linearize`` call."""
+    """Call a pullback of ``vjp``, or a tangent map of ``linearize``, in interpreted code."""
     return args[0].__calque_trace__(machine, list(args[1:]), kwargs, node)
 
 
@@ -289,13 +289,13 @@ class _Push:
         ]
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function, *self.primals]
 
 
 @builtin(api.jit)
 def _jit(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Within interpreted code all is compiled together, or nothing is."""
+    """Interpret ``jit(f)`` as f: within interpreted code all is compiled together, or nothing."""
     options = given(api.jit, args, kwargs)
     function = options.pop("fun")
     options.pop("device")  # the arrays of the whole decide

@@ -134,7 +134,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def pulled(transformed: Transformed, value: Any, kept: Any, cotangent: Any) -> Any:
-    """What a pullback gives."""
+    """The result of a pullback."""
     try:
         check_cotangent(value, cotangent)
         return run(transformed, *kept, cotangent)

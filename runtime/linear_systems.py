@@ -17,7 +17,7 @@ _LEAST = 20  # rows of a matrix below which np.linalg.solve is no slower
 
 
 class _Routines:
-    """What BLAS has for numbers of one type."""
+    """The routines of BLAS for numbers of one type."""
 
     def __init__(self, library, prefix, kind):
         letter, address, size = _LETTERS[kind], ctypes.c_void_p, ctypes.c_int64
@@ -71,7 +71,7 @@ def _routines(kind):
 
 
 def _works(routines, kind):
-    """Whether routines do what is wanted of them."""
+    """True if the routines solve small systems right."""
     low, x = np.array([[2, 0], [3, 4]], kind), np.array([1, 2], kind)
     side, sides = low @ x, np.stack([low @ x, low @ -x], axis=1)
     routines.solve_triangular(low, side, True)
@@ -98,7 +98,7 @@ def _by_rows(a):
 
 
 def _stacked(a, stack):
-    """As one stack the matrices that may be spread over some of its axes."""
+    """Matrices, broadcast along some axes of a stack, as one stack."""
     return np.broadcast_to(a, stack + a.shape[-2:]).reshape((-1, *a.shape[-2:]))
 
 
@@ -108,7 +108,7 @@ def _check_regular(triangles):
 
 
 def _fit(a, b):
-    """Whether a system has a matrix and right sides of the shapes that it must have."""
+    """True if the matrix and the right sides of a system have shapes that fit."""
     size = a.shape[-1]
     return a.shape[-2] == size == b.shape[-1 if b.ndim == 1 else -2]
 

@@ -55,8 +55,9 @@ def _device(platform: str, number: int, process: int) -> Device:
 
 
 def local_device_count() -> int:
-    """How many devices this process has: ``CALQUE_CPU_DEVICES``, else the number of cores; one
-    under MPI, where each process is a device.
+    """The number of devices of this process: ``CALQUE_CPU_DEVICES``, else the number of cores.
+
+    Under MPI it is one, as each process is a device.
 
     Raises ValueError where ``CALQUE_CPU_DEVICES`` is no positive number.
 
@@ -74,7 +75,7 @@ def local_device_count() -> int:
 
 
 def process_count() -> int:
-    """How many processes work together: the ranks of ``mpiexec``, else 1.
+    """The number of processes that work together: the ranks of ``mpiexec``, else 1.
 
     >>> process_count()
     1
@@ -92,7 +93,7 @@ def process_index() -> int:
 
 
 def device_count() -> int:
-    """How many devices all processes have.
+    """The number of devices of all processes.
 
     >>> device_count() == len(devices())
     True
@@ -226,12 +227,12 @@ class Mesh:
 
     @property
     def shape(self) -> dict[Hashable, int]:
-        """How many devices stand along each axis."""
+        """The number of devices along each axis."""
         return dict(zip(self.axis_names, self.devices.shape, strict=True))
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """The number of devices."""
         return int(self.devices.size)
 
     def _key(self) -> Any:

@@ -1,7 +1,7 @@
-"""What public functions were given for their parameters, checked where it is given.
+"""Arguments of public functions, checked where they are given.
 
-A check takes a value and gives it in the form that is kept, or raises ``Unfit``. ``checked`` makes
-of that an error which names the function and the parameter::
+A check takes a value and returns it in the form that is kept, or raises ``Unfit``. ``checked``
+turns that into an error which names the function and the parameter::
 
     grad: has_aux must be True or False, and is 'no'
 

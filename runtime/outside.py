@@ -1,4 +1,4 @@
-"""Public functions that interpreted code cannot call: they are about programs, not of them."""
+"""Public functions about programs, which interpreted code cannot call."""
 
 from __future__ import annotations
 

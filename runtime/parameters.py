@@ -1,4 +1,4 @@
-"""What is a function, how many arguments it takes, and what they are called."""
+"""Functions as arguments: how many arguments they take, and the names of these."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from calque.transpiler.frontend.interpreter import Closure
 
 
 def is_function(value: Any) -> bool:
-    """Whether a value can be called, by Python or in interpreted code."""
+    """True if a value can be called, by Python or in interpreted code."""
     return callable(value) or isinstance(value, Closure) or hasattr(type(value), "__calque_trace__")
 
 
 def positional_count(value: Any) -> int | None:
-    """How many positional arguments a function can take; None where that is open or unknown.
+    """The number of positional arguments that a function takes; None where open or unknown.
 
     >>> positional_count(lambda x, y=1: x), positional_count(lambda *xs: xs)
     (2, None)

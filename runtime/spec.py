@@ -1,4 +1,4 @@
-"""Types written as text: what stands for an array where only its dtype and shape matter.
+"""Types written as text, in the place of arrays where only dtype and shape matter.
 
 `f8[n,3]` is a float64 array with n rows and 3 columns, `f8` a float64 scalar, `float` a Python
 float. A list of arguments is written as Python would write it, with specs for leaves::
@@ -57,7 +57,7 @@ class Spec:
 
     @property
     def ndim(self) -> int:
-        """How many dims there are."""
+        """The number of dims."""
         return len(self.dims)
 
     def __str__(self) -> str:

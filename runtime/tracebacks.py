@@ -78,7 +78,7 @@ def hide_own_frames(error: BaseException) -> None:
 
 
 def _is_meant(error: BaseException) -> bool:
-    """Whether an error is of calque's classes, raised by a statement, or of others' code."""
+    """True if an error is of calque's classes, raised by a statement, or of others' code."""
     if isinstance(error, CalqueError):
         return not isinstance(error, CoreError)
     last = error.__traceback__
@@ -91,7 +91,7 @@ def _is_meant(error: BaseException) -> bool:
 
 
 def _raises(trace: TracebackType) -> bool:
-    """Whether an error comes of a ``raise`` that stands there."""
+    """True if an error comes from a ``raise`` at this location."""
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 

@@ -105,9 +105,10 @@ class Transformed:
         self._lent = None  # not before: another thread may call meanwhile
 
     def _can_be_of_another(self) -> bool:
-        """Whether ``_with`` can make it: programs for devices belong to their function.
+        """True if ``_with`` can make this transformation of another function.
 
-        So do those that are observed, whose captured values are read after they are made.
+        Programs for devices belong to their function, and so do observed ones, whose captured
+        values are read after they are made.
         """
         inner = self.function
         inner_can = not isinstance(inner, Transformed) or inner._can_be_of_another()
@@ -129,7 +130,7 @@ class Transformed:
         return stem if self.kind == "identity" else f"{stem}_{SUFFIXES.get(self.kind, self.kind)}"
 
     def calque_same_arguments(self) -> Any:
-        """What takes the same positional arguments as this does; None where they are others."""
+        """The function with the same positional arguments as this one; None if they differ."""
         others = ("jvp", "vjp", "hvp", "linear_transpose")
         return None if self.kind in others else self.function
 
@@ -146,7 +147,7 @@ class Transformed:
         return find(self.dispatcher(), args)
 
     def dispatcher(self) -> Dispatcher:
-        """What finds programs in this thread: under ``debug_nans``, the checked ones."""
+        """The dispatcher of this thread's programs: under ``debug_nans``, of the checked ones."""
         if not debug_nans.checking():
             return self._dispatcher
         if self._debugger is None:
@@ -154,7 +155,7 @@ class Transformed:
         return self._debugger
 
     def cuda_programs(self) -> DeviceDispatcher:
-        """What finds programs for a GPU, launchers of CUDA C, and runs them on arrays there."""
+        """The dispatcher of programs for a GPU, launchers of CUDA C, which runs them there."""
         if self._cuda is None:
 
             def make() -> DeviceDispatcher:
@@ -205,7 +206,7 @@ class Transformed:
             raise
 
     def call_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of which no table knows: where its arrays are, or what was captured is."""
+        """Run a call of which no table knows; it looks for arrays on a GPU, then for a program."""
         if any_on_gpu(args, kwargs):
             return self._on_gpu(args, kwargs)
         self._check(args)
@@ -368,7 +369,7 @@ class BoundTransformed:
         return bound(self.transformed, self.instance).source(*args, stage=stage)
 
     def cache_info(self) -> CacheInfo:
-        """What has been generated and compiled for this instance."""
+        """The programs generated and the kernels compiled for this instance, with the reasons."""
         return bound(self.transformed, self.instance).cache_info()
 
     def wait(self) -> None:
@@ -393,7 +394,7 @@ class BoundTransformed:
 
 
 class _Bindings(dict[int, tuple[Any, Transformed]]):
-    """What an instance's transformed methods have generated; no copy or pickle takes it along."""
+    """An instance's transformed methods, with programs; no copy or pickle takes them along."""
 
     def __reduce__(self) -> Any:
         return _Bindings, ()
@@ -480,7 +481,7 @@ def _result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> A
 
 
 def answers_first(function: Any) -> str:
-    """What answers until kernels are compiled: "numpy", or "kernels", which are waited for."""
+    """The text that answers until kernels are compiled: "numpy"; "kernels" if calls wait."""
     if os.environ.get("CALQUE_JIT") == "0":
         return "kernels"  # which nobody compiles
     wished: str = _wishes(function).get("first", "kernels")

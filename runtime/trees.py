@@ -82,7 +82,7 @@ def _structure(treedef: Any) -> Any:
 
 
 def _ends(is_leaf: IsLeaf, owner: str) -> Callable[[Any], bool]:
-    """Where a tree ends; dataclasses become known on the way."""
+    """Return the function that is true where a tree ends; it registers dataclasses on the way."""
     if is_leaf is None:
         return nodes.discover
     is_leaf = fitting(function_or_none, is_leaf, owner, "is_leaf")
@@ -195,7 +195,7 @@ def tree_reduce(
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether all leaves are true, as ``jax.tree.all``.
+    """True if all leaves are true, as ``jax.tree.all``.
 
     ``is_leaf``, a function of a subtree, says what else is a leaf.
 

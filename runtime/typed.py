@@ -1,4 +1,4 @@
-"""What a type checker is told of the transformations: parameters kept, results where known.
+"""Types of the transformations for type checkers: parameters kept, results where known.
 
 The type of a gradient is that of an argument, which ``argnums`` picks at run time: it is ``Any``.
 """
@@ -36,7 +36,7 @@ class Derived(Protocol[Parameters, Given]):
         """The generated source."""
 
     def cache_info(self) -> CacheInfo:
-        """What has been generated and compiled."""
+        """The programs and kernels that have been generated and compiled."""
 
     def cache_clear(self) -> None:
         """Forget it."""

@@ -1,7 +1,7 @@
-"""Random programs over arrays of several lengths: each access is inside, or an IndexError.
+"""Random programs over arrays of several lengths: each access is in range, or raises IndexError.
 
-Loops may have no rounds, arrays no elements; slices, stores that later rounds read, numbers that
-count, branches, early ends of loops and statements on whole arrays stand side by side.
+Loops may have no iterations, arrays no elements; slices, stores that later iterations read, counters,
+branches, early exits of loops and statements on whole arrays stand side by side.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Accesses:
             self.lines[at:at] = [f"{pad}if {self._test()}:", f"{pad}    {self.choice(['break', 'continue'])}"]
 
     def _first(self, pad: str) -> int:
-        """Where the block starts that is being written."""
+        """Return the number of the first line of the block that is being written."""
         at = len(self.lines)
         while self.lines[at - 1].startswith(pad):
             at -= 1

@@ -56,7 +56,7 @@ def check_type(statement, declared, value, values):
 
 
 def run(f, *arrays, symbolic=False):
-    """What ``f`` returns and what its arguments become, through Core."""
+    """Run ``f`` through Core: return its results, and its arguments as they are afterwards."""
     sizes = {}
     builder = Builder([f"n{d}" for a in arrays for d in np.shape(a)])
     with builder.active(), builder.block() as block:
@@ -101,7 +101,7 @@ def summed_to(value, shape):
 
 
 def is_float(value):
-    """Whether an argument carries a derivative."""
+    """True if an argument can carry a derivative: an array or number, real or complex."""
     return np.asarray(value).dtype.kind in "fc" and isinstance(
         value, (np.ndarray, np.generic, float)
     )

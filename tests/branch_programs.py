@@ -1,4 +1,4 @@
-"""Random programs whose indices are kept inside by tests of branches and loops, or are not."""
+"""Random programs whose indices the tests of branches and loops keep in range, or do not."""
 
 from __future__ import annotations
 

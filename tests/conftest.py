@@ -36,7 +36,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there before the first test stays: the search for cycles need not go through it."""
+    """Exempt all objects that exist before the first test from the search for reference cycles."""
     gc.collect()
     gc.freeze()
 
@@ -50,8 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _memory() -> Iterator[None]:
-    """What a file's tests leave stays out of the search for cycles, and is given back where it can be:
-    the code that JAX had compiled, and pages that C libraries, NVRTC above all, hold in reserve.
+    """Free memory that a file's tests have left, and exempt the rest from the search for cycles.
+    Freed are JAX's compiled code, and pages that C libraries hold in reserve, NVRTC above all.
     """
     yield
     if "jax" in sys.modules:

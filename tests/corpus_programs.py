@@ -113,7 +113,7 @@ def batch_of(tree: Any) -> Any:
 
 
 def golden() -> Corpus:
-    """What `calque show` prints for the golden files, and the modules that are saved of kernels."""
+    """The output of `calque show` for each golden file, and a saved module where it has kernels."""
     import test_golden
     import test_golden_kernels
 

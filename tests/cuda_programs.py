@@ -1,4 +1,4 @@
-"""The functions whose CUDA modules tests/golden_cuda pins: one a form of kernel."""
+"""The functions whose CUDA modules tests/golden_cuda pins: one for each form of kernel."""
 
 import numpy as np
 

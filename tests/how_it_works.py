@@ -57,7 +57,7 @@ def fenced(kind: str, text: str) -> str:
 
 
 def passes() -> list[str]:
-    """Which passes change the program, in order: those that ``CALQUE_DEBUG=2`` shows."""
+    """The names of the passes that change the program, in order, by ``CALQUE_DEBUG=2``."""
     anew = runpy.run_path(__file__)["energy"]  # for which nothing has been made yet
     told, before = io.StringIO(), os.environ.get("CALQUE_DEBUG")
     os.environ["CALQUE_DEBUG"] = "2"
@@ -71,7 +71,7 @@ def passes() -> list[str]:
 
 
 def folders() -> list[Path]:
-    """The rooms in the order of imports, each before those within it."""
+    """The folders of the package in the order of imports, each before those within it."""
     found = [p.parent for name in ROOMS for p in sorted((ROOT / name).rglob("__init__.py"))]
     order = {name: number for number, name in enumerate(LAYERS)}
 
@@ -84,7 +84,7 @@ def folders() -> list[Path]:
 
 
 def room(folder: Path) -> str:
-    """A room's heading, its paragraph, and a line for each of its files."""
+    """The heading of a folder, its paragraph, and a line for each of its files."""
     first, *more = said(folder / "__init__.py").split("\n\n")
     about = [p for p in more if p.startswith("In come") or "Read ``" in p]
     lines = [f"### {folder.relative_to(ROOT).as_posix()}", "", marked(" ".join([first, *about]))]

@@ -1,4 +1,4 @@
-"""Loops that store elements: those of ``KEPT`` hold all to the end, others store some again."""
+"""Loops that store elements: those in ``KEPT`` overwrite none, others overwrite some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one example that go ways of their own, with the arguments of several: a battery for `vmap`."""
+"""A battery for `vmap`: functions whose examples take different paths, with their arguments."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def assert_in_an_arm(x):
     return y * y
 
 
-# loops that end at a different round
+# loops that end at a different iteration
 
 
 @case([1.3, 0.4, 0.9, 1.1], [3, 0, -2, 5])

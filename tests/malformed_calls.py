@@ -1,4 +1,4 @@
-"""Malformed calls of everything public: each parameter of a call that works, replaced by what it is not.
+"""Malformed calls of everything public: legal calls with a parameter replaced.
 
 ``calls(seed, count)`` gives the systematic ones first, then random ones: values nested in containers, and
 calls made within transformed functions.
@@ -190,7 +190,7 @@ HERE = re.compile(r"malformed_\w+\.py, line")  # the place that an error of calq
 
 
 def fault(call: Call) -> str | None:
-    """What is wrong with what a call does; None where it is right."""
+    """Describe what a malformed call did instead of a proper refusal; None if it was right."""
     try:
         call.run()
     except (CalqueError, TypeError, ValueError, OverflowError) as error:
@@ -209,6 +209,6 @@ def fault(call: Call) -> str | None:
 
 
 def _is_theirs(error: BaseException) -> bool:
-    """Whether the program of the caller raised it, when Python ran it as it stands."""
+    """True if the error was raised by the caller's own program, which Python ran as it stands."""
     file = traceback.extract_tb(error.__traceback__)[-1].filename
     return os.path.basename(file).startswith("malformed_")

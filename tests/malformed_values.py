@@ -1,4 +1,4 @@
-"""What parameters are given that they cannot take, and which of these values some of them can."""
+"""The malformed values of parameters, and for some parameters those among them that are legal."""
 
 import dataclasses
 import types

@@ -1,4 +1,4 @@
-"""What the ranks of `test_mpi.py` run: `mpiexec -n 4 python mpi_ranks.py WHAT [PATH]`."""
+"""The program of the ranks of `test_mpi.py`: `mpiexec -n 4 python mpi_ranks.py WHAT [PATH]`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Random programs of sums in loops, such as passes raise to products or reorder: `text(seed)`.
+"""Random programs of sums in loops that passes reorder or turn into products: `text(seed)`.
 
 Each is `f(x, y, a, k)`: two vectors of n, an n by n matrix and n places. All that is computed is
 arithmetic, so that kernels which keep the program's order give its bits.

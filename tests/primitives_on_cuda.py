@@ -37,7 +37,7 @@ class OnCuda:
     refused: UnsupportedFunction | None = None
 
     def results(self) -> list[Any]:
-        """What it gives on the stand-in for CuPy."""
+        """Run the program on the stand-in for CuPy; return its results as NumPy's arrays."""
         scope: dict[str, Any] = {}
         with installed(), np.errstate(all="ignore"):
             exec(compile(self.text, f"<{self.label}>", "exec"), scope)

@@ -1,4 +1,4 @@
-"""Random loops over columns whose places are also told by other numbers than counters, as text."""
+"""Random loops over columns whose indices also use other numbers than counters, as source text."""
 
 from __future__ import annotations
 

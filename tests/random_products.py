@@ -17,7 +17,7 @@ RANGES = (
     "k",
 )
 LOW = {"1, T": 1, "T - 1, 0, -1": 1, "2, T - 1": 2, "T - 2, 1, -1": 2}  # else 0
-HIGH = {"T - 1": -1, "2, T - 1": -1, "T - 2, 1, -1": -1}  # the last round, from T - 1
+HIGH = {"T - 1": -1, "2, T - 1": -1, "T - 2, 1, -1": -1}  # the last iteration, from T - 1
 
 
 class Products:

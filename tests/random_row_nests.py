@@ -1,4 +1,4 @@
-"""Random nests of loops whose rounds multiply rows by matrices, as source text."""
+"""Random nests of loops whose iterations multiply rows by matrices, as source text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random loops over slices that shrink or grow from round to round, as source text."""
+"""Random loops over slices that shrink or grow with each iteration, as source text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How much of a long battery one run of the tests takes: a sample, or everything on demand.
+"""The share of a long battery that one run of the tests takes: a sample, or everything on demand.
 
-``CALQUE_TESTS=all pytest`` runs all of each battery; what a release, or a change deep inside, wants.
-``CALQUE_TESTS=more`` runs three times the sample, ``CALQUE_TESTS=few`` a third of it: for one more
-Python, after a whole run on another.
+``CALQUE_TESTS=all pytest`` runs all of each battery: before a release, or after a deep change.
+``CALQUE_TESTS=more`` runs three times the sample, ``CALQUE_TESTS=few`` a third of it, for another
+version of Python after a whole run on the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs that are saved: each asks what plain Numba has not, or not as NumPy has it."""
+"""Programs for saved modules: each needs a function that Numba lacks, or computes unlike NumPy."""
 
 from __future__ import annotations
 

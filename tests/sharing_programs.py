@@ -1,4 +1,4 @@
-"""Random programs that copy arrays, give them other names, hand them on and return them, some twice."""
+"""Random programs that copy, alias, pass and return arrays, some of them twice."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ X = np.random.default_rng(7).permutation(np.linspace(0.2, 0.8, 12)).reshape(3, 4
 FLOAT0 = np.dtype([("float0", "V")])
 I = np.array([[1, 2, 3, 0], [2, 2, 1, 3], [0, 1, 3, 1]])
 HEAD = """\
-# What calque knows of NumPy and SciPy
+# Supported functions of NumPy and SciPy
 
 Written by `python tests/support.py` with NumPy {version}; a test keeps it current. Each function was
-called as the column *tried as* says, with `x` a float64 array of shape (3, 4), `i` an integer array.
+called as in the column *tried as*, with `x` a float64 array of shape (3, 4), `i` an integer array.
 
 *value*: equal to NumPy's. *jvp*, *vjp*: forward and reverse mode agree with differences and with each
 other; `0`: the function is piecewise constant, or its result is not floating point. *batch*: `vmap`

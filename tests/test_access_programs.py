@@ -1,4 +1,4 @@
-"""Random programs over arrays of several lengths: as in Python, and each access of a kernel inside."""
+"""Random programs over arrays of several lengths: Python's results, no access out of range."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
 
 
 def any_order(*bounds):
-    """The rounds of a loop that may run side by side."""
+    """The iterations of a loop that may run in parallel."""
     rounds = list(range(*bounds))
     order.shuffle(rounds)
     return rounds

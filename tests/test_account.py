@@ -1,4 +1,4 @@
-"""What a function has generated and compiled, and why: ``cache_info``, and the lines of CALQUE_DEBUG."""
+"""Programs generated and compiled for a function, with reasons: ``cache_info``, CALQUE_DEBUG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that a round of a loop has a row of for itself shrink to it; what others read stays."""
+"""Array contraction: an array of which each iteration uses its own row shrinks to one row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def convolution(x, w):
 
 
 def neighbouring_rows(x):
-    """A round reads what another one wrote."""
+    """An iteration reads an element that another one wrote."""
     power = np.empty_like(x)
     total = np.zeros(x.shape[1])
     for i in range(x.shape[0]):
@@ -124,7 +124,7 @@ def test_what_others_read_stays_whole(fn: Callable[..., Any]) -> None:
 
 
 def test_rows_of_a_serial_loop_are_made_once() -> None:
-    """No memory is asked for in a round of a loop that has no threads."""
+    """The iterations of a loop without threads allocate no memory."""
     text = calque.source(calque.jit(columns), X)
     lines = text.splitlines()
     (made,) = (line for line in lines if "power = np.empty" in line)

@@ -1,4 +1,4 @@
-"""Nests whose rounds multiply rows of their own by a matrix are products of whole arrays."""
+"""Loop nests of matrix-vector products, one an iteration, become products of whole arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def doitgen(A, C):
 
 
 def in_place(A, C):
-    """What it stores into is the caller's."""
+    """Store into an array of the caller's."""
     for r in range(A.shape[0]):
         for q in range(A.shape[1]):
             A[r, q] = C @ A[r, q]

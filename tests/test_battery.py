@@ -329,7 +329,7 @@ def test_one_array_for_two_arguments() -> None:
 
 
 def test_source_from_exec_with_linecache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a notebook or a REPL does: compiled text whose lines linecache knows."""
+    """A notebook or a REPL compiles text and registers its lines with linecache."""
     text = "import numpy as np\n\ndef f(x):\n    return np.sum(x * x * x)\n"
     entry = (len(text), None, text.splitlines(True), "<cell-7>")
     monkeypatch.setitem(linecache.cache, "<cell-7>", entry)

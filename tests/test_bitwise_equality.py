@@ -1,4 +1,4 @@
-"""What compiled loops round in other ways must not decide otherwise: extrema found again, tests."""
+"""Different rounding in compiled loops must not change decisions: positions of extrema, tests."""
 
 from __future__ import annotations
 

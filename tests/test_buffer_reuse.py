@@ -1,4 +1,4 @@
-"""Memory that rounds of a loop make anew is made once, and holds what it should."""
+"""Memory that each iteration would allocate is allocated once, and holds the right numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(3)
 
 
 def products(A, x):
-    """A new vector in each round, read in the next as another name's old value."""
+    """A new vector in each iteration, read in the next as the old value of another name."""
     total = 0.0
     for k in range(4):
         y = A[k] @ x
@@ -40,7 +40,7 @@ def in_a_branch(A, x):
 
 
 def handed_on(A, x):
-    """What a round makes the next one reads: two pieces of memory are needed."""
+    """Each iteration reads the array that the iteration before made: two buffers are needed."""
     h = x
     for k in range(4):
         h = np.tanh(A[k] @ h)
@@ -48,7 +48,7 @@ def handed_on(A, x):
 
 
 def kept(A, x):
-    """A view of what a round makes is read after the loop."""
+    """A view of an array that an iteration makes is read after the loop."""
     last = x[1:]
     for k in range(4):
         y = A[k] @ x
@@ -123,7 +123,7 @@ def test_compiled() -> None:
 
 
 def shrinking(x):
-    """What a round makes has the size of an array that gets smaller."""
+    """The array that an iteration makes has the size of an array that shrinks."""
     h, total = x, 0.0
     for k in range(3):
         y = np.zeros(h.shape[0])
@@ -156,7 +156,7 @@ def growing_rows(x):
 
 
 def rotating(x, n):
-    """Three arrays in turn: what one round has made, the next but one still reads."""
+    """Three arrays in turn: an array made in one iteration is still read two iterations later."""
     h, before = x * 1.0, x * 0.5
     for _ in range(n):
         new = np.empty(x.shape[0])
@@ -182,7 +182,7 @@ def doubling(x):
 
 
 def lagging(x):
-    """The size of a round is that of the round before."""
+    """The size in an iteration is that of the iteration before."""
     h = x[:1]
     for k in range(1, 5):
         h = np.sin(x[: k + 1] * h.shape[0])
@@ -216,7 +216,7 @@ def test_sizes_that_change_from_round_to_round() -> None:
 
 
 def stored_in_rounds(x, A):
-    """Of one example, a memory in each round whose size is that of another one moved before it."""
+    """Each iteration allocates an array with the size of another one that was hoisted before it."""
     n = len(x)
     k, z = n // 2, x * 2.0
     for i in range(n):
@@ -239,7 +239,7 @@ def test_a_size_of_memory_that_was_moved_before() -> None:
 
 
 def first_set_in_an_inner_loop(c):
-    """What is read after the inner loop has no array before the first of its rounds."""
+    """An array read after the inner loop has no value before that loop's first iteration."""
     out = np.zeros(3)
     for i in range(3):
         d = np.array([i * 1.0, 1.0, 2.0])

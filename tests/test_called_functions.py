@@ -1,4 +1,4 @@
-"""Each function that kernels call has one home, which defines it, and no other list of names knows it."""
+"""Each function that kernels call is declared in one place only."""
 
 from __future__ import annotations
 

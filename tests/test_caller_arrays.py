@@ -1,4 +1,4 @@
-"""What a compiled function leaves in the caller's arrays: what plain Python leaves there, or a refusal."""
+"""A compiled function leaves in the caller's arrays what plain Python leaves, or is refused."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ APART = [
 def test_results_share_no_memory_on_any_path(
     fn: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where a branch is not taken, or a loop has no round."""
+    """Also where a branch is not taken, or a loop has no iterations."""
     monkeypatch.setenv("CALQUE_JIT", "0")
     for n in (0, 1, 3):
         plain, given = np.linspace(0.5, 1.5, 6), np.linspace(0.5, 1.5, 6)

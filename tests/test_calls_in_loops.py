@@ -1,4 +1,4 @@
-"""What a loop calls of NumPy is compiled with it: rows are sorted, summed up and searched inside."""
+"""Calls of NumPy within a loop are compiled with the loop: rows are sorted, summed and searched."""
 
 import linecache
 import math

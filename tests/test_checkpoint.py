@@ -107,7 +107,7 @@ def twice(f: Any) -> Any:
 
 @cache
 def composed(f: Any) -> tuple[Any, ...]:
-    """What the compositions give without checkpoints: the same for each way to set them."""
+    """The results of the compositions without checkpoints; those with checkpoints must agree."""
     gradient = calque.grad(f)
     return calque.hessian(f)(X), np.stack([gradient(row) for row in BATCH]), twice(f)(X)
 

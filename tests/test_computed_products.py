@@ -1,4 +1,4 @@
-"""A matrix that is computed for a product with a vector is never in memory; its rows keep threads."""
+"""A matrix computed only for a product with a vector is never stored; its rows run on threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of NumPy's functions copy their argument, and which give it back: a store tells."""
+"""NumPy's functions that copy their argument, and those that return it, told apart by a store."""
 
 from __future__ import annotations
 

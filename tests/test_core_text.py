@@ -32,7 +32,7 @@ WAYS = {
 
 
 def run(function: Function, leaves: list[Any]) -> list[Any]:
-    """What the NumPy text of a program gives."""
+    """Run the NumPy text of a program on flat arguments; return its results as a list."""
     made = replace(function, name="program", signature=[], result=())
     made.signature = [Parameter(f"value_{k}", p) for k, p in enumerate(made.params)]
     made.result = tuple(
@@ -85,7 +85,7 @@ MALFORMED = {
     "        yield y.1\n    yield y": "for, at entry: n:int given to y:float64",
     "f(x: float64)\n    y: float64 = while carrying y.1: float64 = x:\n            yield True\n"
     "    do:\n        k: int = np.negative(1)\n        yield k\n"
-    "    yield y": "while, next round: k:int given to y:float64",
+    "    yield y": "while, next iteration: k:int given to y:float64",
 }
 
 

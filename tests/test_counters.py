@@ -1,4 +1,4 @@
-"""Numbers that count along with a loop, which the sweep back computes; against complex steps."""
+"""Induction variables, which the reverse sweep recomputes; against complex-step derivatives."""
 
 from __future__ import annotations
 

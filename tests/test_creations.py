@@ -1,4 +1,4 @@
-"""Arrays of known sizes that a loop makes: before it if they are only read, else within kernels."""
+"""Arrays of known sizes created in a loop: hoisted if they are only read, else in kernels."""
 
 from __future__ import annotations
 

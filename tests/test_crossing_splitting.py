@@ -1,4 +1,4 @@
-"""Loops whose accesses meet in one round are split there; the rest of the rounds run side by side."""
+"""Loops whose accesses cross in one iteration are split there; all others run in parallel."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def mirrored(A):
 
 
 def diagonal_twice(A):
-    """Where they meet, the round stores twice into one element."""
+    """At the crossing, one iteration stores twice into the same element."""
     n = A.shape[0]
     for i in range(n):
         for j in range(n):
@@ -65,7 +65,7 @@ def diagonal_twice(A):
 
 
 def summed_behind(A):
-    """The sum reads what an earlier round has stored: the order of the rounds counts."""
+    """The sum reads what an earlier iteration has stored: the order of iterations matters."""
     n, s = A.shape[0], 0.0
     for k in range(n):
         for i in range(n - 2, 0, -1):
@@ -75,7 +75,7 @@ def summed_behind(A):
 
 
 def beyond(A):
-    """The other counter is not always among the rounds."""
+    """The other counter is not always in the range of the inner loop."""
     n = A.shape[0]
     for k in range(n):
         for j in range(n // 2):
@@ -118,7 +118,7 @@ def test_rounds_run_side_by_side(fn: Callable[..., Any]) -> None:
 
 
 def test_sums_of_the_sweep_back_run_side_by_side() -> None:
-    """The adjoint of the element that all rounds read is summed up in a number."""
+    """The adjoint of the element that all iterations read is accumulated in a scalar."""
     text = calque.source(calque.jit(calque.grad(shortest_paths)), matrix(4), stage="kernels")
     back = text[text.index("for k in range(n - 1, -1, -1)") :]
     assert back.count("for j in vrange(") == 2

@@ -173,7 +173,7 @@ PLANTED = {
         "x[threadIdx.x] = s[63 - threadIdx.x];",
         "s[",
     ),
-    "shared memory of the last round": (
+    "shared memory of the last iteration": (
         "__shared__ double s[64];\n"
         "for (int round = 0; round < 2; round++) {\n"
         "    s[threadIdx.x] = x[threadIdx.x];\n"

@@ -1,4 +1,4 @@
-"""CUDA graphs: calls that are alike are captured and replayed, and no result is stale or lost."""
+"""CUDA graphs: repeated calls are captured and replayed, and no result is stale or lost."""
 
 from __future__ import annotations
 

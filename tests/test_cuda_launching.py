@@ -1,4 +1,4 @@
-"""What a kernel is handed: checked arrays, numbers of its parameters' types, narrow indices."""
+"""Arguments of kernel launches: checked arrays, numbers of the right types, narrow indices."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def until_enough(x):
 
 
 def test_the_end_of_a_loop_is_looked_at_once():
-    """The rounds of the reverse loop are counted by the name that its counter has."""
+    """The trip count of the reverse loop uses the name of the loop's counter."""
     x, along = np.array([1.2, 0.9, 0.1, 0.6, 2.0, 0.7]), np.cos(np.arange(6.0))
 
     def slope_along(*a):
@@ -59,13 +59,13 @@ def halved_and_halved(x, n):
 
 
 def test_equal_kernels_are_one_if_they_take_their_numbers_alike():
-    """The host knows how many rounds the first loop has, a kernel those of the last."""
+    """The host knows the trip count of the first loop, a kernel that of the last."""
     x = np.array([0.3])
     assert on_cuda(halved_and_halved, x, 4) == halved_and_halved(x, 4)
 
 
 def both_tests_kept(x, k):
-    """What the first test of an `and` says is in the GPU's memory, the second one's in the host's."""
+    """The first operand of an `and` is in the GPU's memory, the second in the host's."""
     seen, total = np.zeros(x.size, dtype=bool), 0.0
     for i in range(x.size):
         s = np.sum(x[: i + 1])

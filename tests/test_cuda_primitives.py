@@ -64,7 +64,7 @@ def test_samples(name: str, made: dict[str, list[OnCuda]]) -> None:
 
 
 def says_lacking(name: str) -> bool:
-    """Whether a record says, of some operands at least, that CuPy has no word for it."""
+    """True if a primitive's record says that CuPy has no function for it, for some operands at least."""
     found = PRIMITIVES[name].cupy
     return isinstance(found, Lacking) or callable(found)
 
@@ -85,7 +85,7 @@ def compare(name: str, program: OnCuda, got: np.ndarray, want: np.ndarray) -> No
 
 
 def unknown_names(text: str) -> Iterator[str]:
-    """What a text calls of CuPy, and CuPy has not; it may say ``np`` where ``cp`` is meant."""
+    """Yield the names that a text uses of CuPy, as ``cp`` or ``np``, and that CuPy does not have."""
     homes = {"np": "", "cp": "", "cupyx": "", "linalg": "scipy.linalg.", "special": "scipy.special."}
     for node in ast.walk(ast.parse(text)):
         parts: list[str] = []

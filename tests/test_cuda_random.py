@@ -58,7 +58,7 @@ def arguments(kind: str, seed: int) -> tuple[Any, ...]:
     """Vectors, matrices and numbers; columns are long enough to be summed in parts."""
     rng = np.random.default_rng([seed, 23])
     n = {"columns": 130, "programs": 4}.get(kind, 9) + seed % 3
-    most = 0.1 if kind == "columns" else 1.0  # their sums grow with n, and from round to round
+    most = 0.1 if kind == "columns" else 1.0  # their sums grow with n, and from iteration to iteration
     shapes = {"v": (n,), "m": (n, n), "n": ()}
     return tuple(0.3 if c == "n" else rng.uniform(-most, most, shapes[c]) for c in SHAPES[kind])
 

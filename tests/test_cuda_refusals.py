@@ -1,4 +1,4 @@
-"""What CuPy refuses, and NumPy takes: the stand-in refuses it, too, and no launcher says it.
+"""Calls that NumPy takes and CuPy refuses: the stand-in refuses them, too, and no launcher has one.
 
 Found by running launchers on CuPy itself, with nothing behind it that computes.
 """

@@ -41,7 +41,7 @@ def pooled_counts(y):
 
 
 def linked_lists(pos, head, nxt):
-    """What is saved of the inner lists grows in rounds of the outer ones, in some examples' rows."""
+    """The saved values of inner lists grow in iterations over the outer ones, for some examples."""
     total = 0.0
     for i in range(3):
         p = head[i]
@@ -56,7 +56,7 @@ def linked_lists(pos, head, nxt):
 
 
 def squares_from_behind(x, k):
-    """A thread's number has no sign, and the first round's number is negative."""
+    """The number of a thread is unsigned, and the counter of the first iteration is negative."""
     total = 0.0
     for j in range(-4, k):
         total += x[j] ** 2

@@ -177,7 +177,7 @@ SORTED: list[tuple[Any, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize("case", range(len(SORTED)))
 def test_deterministic_sorts_the_cells(case):
-    """The terms of a cell are added in the order of rounds: NumPy's bits."""
+    """The terms of a cell are added in the order of iterations: NumPy's bits."""
     function, args = SORTED[case]
     ordered = calque.jit(function, deterministic=True)
     text = cuda_text(ordered, *args)

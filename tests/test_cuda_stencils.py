@@ -1,4 +1,4 @@
-"""Stencils on a GPU: a step reads one array and stores another, and none is copied to and fro."""
+"""Stencils on a GPU: a step reads one array and stores into another, with no copies."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ DIFFERENTIABLE = (plane, space, upwind, wide, walls, renamed, renewed, two_field
 
 
 def on_device(function, *args):
-    """What a function gives, and what its arguments are after it."""
+    """Run a function on the device; return its result, and its arguments as they are afterwards."""
     transformed = calque.jit(function)
     program, _ = transformed.cuda_programs().find(args, {})
     with installed():

@@ -178,7 +178,7 @@ def triangular(x):
 
 
 def columns_of_what_is_stored(x):
-    """The rounds store into the array whose columns they sum."""
+    """The iterations store into the array whose columns they sum."""
     x, out = x.copy(), np.zeros(x.shape[1])
     for k in range(x.shape[1]):
         total = 0.0
@@ -190,7 +190,7 @@ def columns_of_what_is_stored(x):
 
 
 def columns_stored_before(x):
-    """The sums read what the same round has stored."""
+    """The sums read elements that the same iteration has stored."""
     x, out = x.copy(), np.zeros(x.shape[1])
     for k in range(x.shape[1]):
         x[k, k] += 1.0
@@ -239,7 +239,7 @@ def spread_of_rows(x):
 
 
 def rows_as_loops(x, scale):
-    """What rounds store is read by none of their sums."""
+    """No sum reads an element that an iteration stores."""
     out = np.ones(x.shape[0])
     for i in range(x.shape[0]):
         out[i] = scale * np.sum(x[i]) - out[i]

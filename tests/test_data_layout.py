@@ -1,4 +1,4 @@
-"""Arrays that a program keeps for itself have their axes in the order of the loops over them."""
+"""The axes of a program's internal arrays are in the order of the loops over them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def both_ways(A):
 
 
 def returned(A):
-    """What the caller gets keeps its axes."""
+    """An array that is returned keeps the order of its axes."""
     m, n = A.shape
     out = np.empty((n, m))
     for i in range(m):
@@ -98,7 +98,7 @@ def test_what_is_saved_follows_the_loops() -> None:
 
 
 def test_loops_carry_what_they_change() -> None:
-    """Adjoints that a loop only reads do not keep its rounds from running side by side."""
+    """Adjoints that a loop only reads do not keep its iterations from running in parallel."""
 
     def fn(A, x):
         total = 0.0

@@ -1,4 +1,4 @@
-"""What the sweep back need not put back: stores that no later read meets are gone, and only those."""
+"""The reverse sweep restores no stores that no later read meets; all others stay."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_while_around() -> None:
 
 @pytest.mark.parametrize("cut", ["x[:k]", "np.sin(x[:k])", "np.concatenate((x[:1], x[1:k]))"])
 def test_sizes_that_change_from_round_to_round(cut: str) -> None:
-    """An element that is out of reach in one round is overwritten in the next."""
+    """An element that is out of reach in one iteration is overwritten in the next."""
     lines = [
         "def nest(x):",
         "    z = x * 1.0",

@@ -1,4 +1,4 @@
-"""Numbers that only a loop's rounds set: compiled where each round sets them, Python's errors kept."""
+"""Numbers set only within a loop: compiled if every iteration sets them, with Python's errors."""
 
 import numpy as np
 import pytest

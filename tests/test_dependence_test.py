@@ -1,4 +1,4 @@
-"""Rounds that touch each other's elements nowhere, as inequalities tell: they may run on threads."""
+"""The dependence test: iterations that share no element, by inequalities, may run on threads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def value(dim, given: dict[str, int]) -> int:
 
 
 def touched(places, bounds, n: int, i: int) -> list[set[tuple[int, ...]]]:
-    """The elements that round ``i`` touches at each place."""
+    """The elements that iteration ``i`` touches by each access."""
     low, high = (value(d, {"n": n, "i": i}) for d in bounds)
     rounds = [{"n": n, "i": i, "j": j} for j in range(low, high + 1)]
     return [{tuple(value(d, given) for d in place) for given in rounds} for place in places]
@@ -42,7 +42,7 @@ def touched(places, bounds, n: int, i: int) -> list[set[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("seed", sampled(range(400), 100))
 def test_rounds_that_never_meet_do_not(seed: int) -> None:
-    """Against all rounds of small loops, one by one."""
+    """Against all iterations of small loops, one by one."""
     pick = random.Random(seed)
     builder, n, i = Builder(["n"]), symbol("n"), symbol("i")
     bounds = pick.choice([(0, i - 1), (i + 1, n - 1), (0, n - 1), (i, n - 1), (0, n - 1 - i)])
@@ -106,7 +106,7 @@ def turned(a):
 
 
 def across(a):
-    """Round i reads what a later, or an earlier, round stores."""
+    """Iteration i reads what a later, or an earlier, iteration stores."""
     n = a.shape[0]
     for i in range(n):
         for j in range(i, n):
@@ -119,7 +119,7 @@ def across(a):
     [(distances, True), (mirrored, True), (transposed, True), (turned, True), (across, False)],
 )
 def test_loops(function, apart: bool) -> None:
-    """On arrays that refuse places outside, rounds that may run side by side in another order."""
+    """On arrays that refuse indices out of range, with parallel iterations in another order."""
     for n in (7, 2, 1):
         a = RNG.normal(size=(n, n))
         jitted = calque.jit(function)

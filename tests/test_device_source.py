@@ -1,4 +1,4 @@
-"""What `show` and `save` write of `pmap` and `shard_map`: it runs by itself, and gives the same numbers."""
+"""The source that `show` and `save` write for `pmap` and `shard_map` runs by itself, and is right."""
 
 from __future__ import annotations
 

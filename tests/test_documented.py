@@ -29,7 +29,7 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def lacks(documented: Callable[..., Any]) -> list[str]:
-    """What a docstring lacks: parameters that no quoted words hold, an example that runs."""
+    """List what a docstring lacks: parameters that it should quote, an example that runs."""
     text = inspect.getdoc(documented) or ""
     examples = doctest.DocTestParser().get_examples(text)
     words = {word for quoted in QUOTED.findall(text) for word in re.findall(r"\w+", quoted)}

@@ -1,4 +1,4 @@
-"""Arrays that are not read again hand their memory on; what may be read keeps it."""
+"""Donation: dead arrays give their memory to new ones; arrays that may be read keep it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the printer writes for small programs, to the letter, and that it computes the same."""
+"""The printer's text of small programs, to the letter; the text computes the same numbers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from calque.transpiler.ir.text import show
 
 
 def outcome(run: Any) -> tuple[Any, str]:
-    """What a call returns and prints."""
+    """Return the result of a call, and the text that it prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         result = run()

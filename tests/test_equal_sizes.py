@@ -1,4 +1,4 @@
-"""Sizes that only a run knows, and that an operation needs to be equal: NumPy's outcome, always."""
+"""Run-time sizes that an operation needs to be equal: always NumPy's result, or its error."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""An arm that a run does not take may hold an error of Python's own; taken, it is raised as there."""
+"""An arm with an error of Python's own raises that error if it is taken, and else does nothing."""
 
 import numpy as np
 import pytest

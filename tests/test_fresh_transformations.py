@@ -1,4 +1,4 @@
-"""A fresh ``grad(f)`` finds what an earlier one generated, and is as watchful as it."""
+"""A fresh ``grad(f)`` reuses the code of an earlier one, with the same checks."""
 
 import copy
 import functools

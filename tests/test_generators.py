@@ -189,7 +189,7 @@ def of_a_closure(x):
 
 
 def interleaved(x):
-    """What the consumer stores, the generator reads later."""
+    """The generator reads elements that its consumer has stored."""
     x = x.copy()
     total = 0.0
     for i, v in pairs(x, 4):

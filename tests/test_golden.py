@@ -83,19 +83,19 @@ CASES: dict[str, tuple[str, ...]] = {
 # Second derivatives and a primal of one or two lines are held to no ratio of lines.
 SECOND = {
     *("tanh_grad_grad", "example_cubic", "example_hessian"),
-    # the gradient of a loop, each lane of which goes its own number of rounds
+    # the gradient of a loop, each lane of which has its own trip count
     *("example_newton_batch_grad", "example_newton_batch_total"),
 }
 
 
 def command_of(file: str, function: str, transform: str, *types: str) -> list[str]:
-    """What follows `calque` on the command line."""
+    """Return the arguments of the command `calque` for a case."""
     given = ["--args", *types] if types else []
     return ["show", f"{file}:{function}", "--transform", transform, *given]
 
 
 def generate(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `calque show` prints for a case, run from the root of the checkout."""
+    """Return the output of `calque show` for a case, run from the root of the checkout."""
     assert cli.main(command_of(*CASES[name])) == 0
     return capsys.readouterr().out
 

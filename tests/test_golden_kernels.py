@@ -40,7 +40,7 @@ def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def generated(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `calque show` prints for a case."""
+    """Return the output of `calque show` for a case."""
     file, function, transform, *types = CASES[name]
     given = ["--args", *types] if types else []
     assert cli.main(["show", f"{file}:{function}", "--transform", transform, *given]) == 0

@@ -31,7 +31,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def sample(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """What sums without overflow, and without rounding, in any order."""
+    """Return random numbers whose sum is exact in any order: no overflow, no rounding."""
     found = np.rint(4 * RNG.standard_normal(shape)) if np.dtype(dtype).kind in "fic" else RNG.integers(0, 30, shape)
     found = np.asarray(found).astype(dtype)
     return found + np.asarray(1j * np.rint(RNG.standard_normal(shape))).astype(dtype) if found.dtype.kind == "c" else found
@@ -188,7 +188,7 @@ def test_connections_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def each(act: Callable[[Any, int], Any]) -> list[Any]:
-    """What each rank gets, or raises, of four in four threads."""
+    """Run ``act`` on four ranks in four threads; return the results, or the texts of errors."""
     ranks = nccl.NcclCommunicator.initAll(4)
 
     def work(k: int) -> Any:

@@ -281,7 +281,7 @@ def test_sums_of_lists_and_functions_of_sizes() -> None:
 
 
 def greatest_places(x, lo):
-    """What is greatest of as many as the data say: places, numbers, pairs."""
+    """Extrema over ranges of run-time length: of indices, numbers and pairs."""
     total = 0.0
     for c in range(len(x)):
         p = max(range(c, len(x)), key=lambda i: abs(x[i]))

@@ -192,7 +192,7 @@ def one_root_or_two(u, s, r):
 
 
 def test_a_selection_within_a_branch_on_two_tests():
-    """What `and` gives is no list of conditions that hold together."""
+    """The value of `and` is not a conjunction whose parts all hold."""
     u = np.array([0.0, 2.0, 3.0])
     with np.errstate(all="ignore"):
         found = calque.grad(one_root_or_two)(u, 0.2, -0.1)

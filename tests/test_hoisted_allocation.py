@@ -1,4 +1,4 @@
-"""Arrays are made before the loops of a kernel, and never before what they are a copy of is right."""
+"""Allocations are hoisted out of loops, but no copy is made before its source is final."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Loops ask before their first round whether all indices are inside; if not, each round asks."""
+"""Loops check all indices before the first iteration; if one is outside, each iteration checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def triangle(packed, x):
 
 
 def backward(packed, x, place):
-    """Places count down, as the rounds do."""
+    """The indices decrease, as the counter does."""
     n, total = x.shape[0], 0.0
     for i in range(n):
         for j in range(n - 1, i, -1):
@@ -45,7 +45,7 @@ def rows_flat(table, x, start):
 
 
 def stored(y, x, start):
-    """Stores in the rounds before an error are seen."""
+    """Stores of the iterations before an error are seen."""
     for i in range(x.shape[0]):
         for j in range(4):
             y[start + i + j] += x[i] * (j + 1.0)
@@ -53,7 +53,7 @@ def stored(y, x, start):
 
 
 def guarded(y, x, start):
-    """Only some rounds touch the place."""
+    """Only some iterations access the element."""
     n, total = x.shape[0], 0.0
     for i in range(n):
         for j in range(n):
@@ -63,7 +63,7 @@ def guarded(y, x, start):
 
 
 def one_place(y, x, start):
-    """The same place in all rounds of the inner loop."""
+    """The same index in all iterations of the inner loop."""
     n = x.shape[0]
     for i in range(n):
         for j in range(n):
@@ -106,7 +106,7 @@ def by_twos(packed, x, start):
 
 
 def beside_a_table(y, x, start, columns):
-    """Another index of the same loop needs its check in each round anyway."""
+    """Another index of the same loop is checked in every iteration anyway."""
     total = 0.0
     for i in range(2):
         for j in range(x.shape[0]):
@@ -134,7 +134,7 @@ KEPT = [
 
 
 def outcome(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a call gives or raises, and what it leaves of its arguments."""
+    """Return the result of a call, or its IndexError, and its arguments as they are afterwards."""
     given = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
     try:
         found = f(*given)
@@ -212,7 +212,7 @@ def test_memory_of_other_orders() -> None:
 
 
 def counted_on(y, start, stop):
-    """The counter is read after the loop, also where that had no rounds."""
+    """The counter is read after the loop, also after a zero-trip loop."""
     total, place = 0.0, start
     for i in range(2):
         for j in range(i, stop):
@@ -250,7 +250,7 @@ def strided(y, x, start):
 
 
 def many_rounds(y, x, start, rounds):
-    """More rounds than there are places: Python stops at the first one outside."""
+    """More iterations than elements: Python stops at the first index out of range."""
     for i in range(2):
         for j in range(rounds):
             y[start + j] += x[i]
@@ -271,7 +271,7 @@ def test_numbers_beyond_64_bits() -> None:
 
 
 def test_ends_that_are_inside_by_overflow_alone() -> None:
-    """The last place of so many rounds, modulo 2**64, is the first one, or negative."""
+    """With so many iterations the last index, modulo 2**64, is the first one, or negative."""
     long = np.broadcast_to(np.ones(1), 2**48 + 1)
     assert assert_error(strided, PACKED, long, 0)
     for rounds in (2**63 - 1, 2**63 - 2, 2**62):

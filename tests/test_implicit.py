@@ -262,7 +262,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def steps_of(count: int) -> Any:
-    """A ``tangent_solve`` by iteration: of a known number of rounds, or until it settles."""
+    """A ``tangent_solve`` by iteration: with a known trip count, or until it converges."""
 
     def solve(g, y):
         x, after = np.zeros(y.size), -y

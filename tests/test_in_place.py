@@ -1,4 +1,4 @@
-"""Loops of kernels neither copy nor allocate whole arrays in each round, where no program of a person's would."""
+"""Loops of kernels copy or allocate whole arrays in an iteration only if code by hand would."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def windows(x, weights):
 
 
 def steps(x, v):
-    """Carried arrays are computed anew, element by element, in each round."""
+    """Carried arrays are computed anew, element by element, in each iteration."""
     for _ in range(5):
         v = v - 0.1 * np.sin(x)
         x = x + 0.1 * v
@@ -128,7 +128,7 @@ def test_a_slice_whose_place_is_not_known_is_stored_by_a_kernel(monkeypatch: Any
 
 
 def test_a_block_that_is_planned_again_keeps_its_results(monkeypatch: Any) -> None:
-    """What stands around the inner loop cannot be planned at first: all is tried once more."""
+    """The block around the inner loop cannot be planned at first: planning is tried once more."""
     monkeypatch.setenv("CALQUE_JIT", "0")
 
     def program(y, A, B):

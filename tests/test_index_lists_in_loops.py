@@ -53,6 +53,6 @@ def stores(places, dtype):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("places", [[0, 2], [2, 2], [0, -4], [3, 0]], ids=str)
 def test_stores(places, dtype):
-    """Where a place comes twice, NumPy stores the last sum."""
+    """For an index that is listed twice, NumPy stores the last sum."""
     f = stores(places, dtype)
     np.testing.assert_array_equal(calque.jit(f)(X), f(X))

@@ -111,7 +111,7 @@ def test_a_wide_band_stays_one_loop() -> None:
 
 
 def diagonal(x, rows, k):
-    """The inner loop may have no rounds, nor the outer one."""
+    """The inner loop may have no iterations, and neither may the outer one."""
     H = np.zeros((rows, x.size))
     few = x.size - 2
     for i in range(rows):

@@ -1,4 +1,4 @@
-"""Nests within a loop run on threads where their rounds do not meet, and give the same numbers."""
+"""Nests within a loop run on threads if their iterations are independent; the numbers agree."""
 
 import re
 
@@ -28,7 +28,7 @@ def heat(A, B, steps):
 
 
 def eliminate(A, B, steps):
-    """Row k is read in all rounds but stored to in none."""
+    """Row k is read in all iterations and stored to in none."""
     A = A[:, :, 0] * 1.0
     n = min(A.shape)
     for k in range(n):
@@ -50,7 +50,7 @@ def relax(A, B, steps):
 
 
 def substitute(A, B, steps):
-    """Row j of an earlier round is read."""
+    """Row j of an earlier iteration is read."""
     A = A[:, :, 0] * 1.0
     n, m = A.shape
     for _ in range(steps):
@@ -62,7 +62,7 @@ def substitute(A, B, steps):
 
 
 def summed_row(A, B, steps):
-    """All rounds store to one row."""
+    """All iterations store to one row."""
     A = A[:, :, 0] * 1.0
     n, m = A.shape
     for k in range(steps):
@@ -74,7 +74,7 @@ def summed_row(A, B, steps):
 
 
 def own_rows(A, B, steps):
-    """A row of its own for each round, and a number that is carried along the row."""
+    """Each iteration has a row of its own, and carries a number along the row."""
     n, m, l = A.shape
     for s in range(steps):
         for i in range(n):

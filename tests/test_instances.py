@@ -252,7 +252,7 @@ def test_the_least_of_objects_compared_at_run_time() -> None:
 
 
 class Positive:
-    """What its ``__new__`` makes depends on what it is given."""
+    """A class whose ``__new__`` computes an attribute by the type of its argument."""
 
     def __new__(cls, x):
         self = super().__new__(cls)

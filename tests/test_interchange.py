@@ -53,7 +53,7 @@ def shifted(A):
 
 
 def taken_in_turns(A):
-    """Two rows that grow by each other: in the sweep back, each sum needs the other's last round."""
+    """Two rows that depend on each other: in reverse, each sum needs the other's last iteration."""
     x, v = A[0], A[1]
     for r in range(2):
         for _ in range(5):
@@ -128,7 +128,7 @@ def columns(seed: int) -> str:
 
 
 def turned(fn: Transformed, args: Any) -> bool:
-    """Whether the columns are the inner loop."""
+    """True if the loop over columns is the inner loop."""
     loops = lines_of_loops(fn.source(*args, stage="kernels"))
     at = next(k for k, line in enumerate(loops) if line.startswith("for k "))
     return not loops[at + 1].startswith("for j ")
@@ -156,7 +156,7 @@ def test_random_columns(monkeypatch: Any) -> None:
 
 
 def clipped_rows(A, B):
-    """Rounds of the inner loop store into one row, which other rounds read."""
+    """Iterations of the inner loop store into one row, which other iterations read."""
     n, m = A.shape
     for _ in range(3):
         for j in range(m - 1):
@@ -168,7 +168,7 @@ def clipped_rows(A, B):
 
 
 def clipped_columns(A, B):
-    """A column that several rounds of the outer loop store into."""
+    """A column that several iterations of the outer loop store into."""
     n, m = A.shape
     for _ in range(3):
         for j in range(m - 1):
@@ -213,7 +213,7 @@ def test_a_loop_that_carries_what_it_only_reads() -> None:
 
 
 def halves(A, C, B):
-    """Two rounds touch one row: what each stores, the next reads."""
+    """Two iterations touch one row: each reads what the one before stored."""
     n, m = B.shape
     for _ in range(2):
         for k in range(n):
@@ -265,7 +265,7 @@ def chosen_columns(A, v, k):
 
 @pytest.mark.parametrize("fn", [scaled_columns, scaled_by_counters, chosen_columns])
 def test_rounds_that_raise(fn: Any, monkeypatch: Any) -> None:
-    """Also without elements; and nothing raises where there are no rounds."""
+    """Also without elements; and a zero-trip loop raises nothing."""
     monkeypatch.setenv("CALQUE_JIT", "0")
     jitted = calque.jit(fn)
     for n, m in [(3, 4), (3, 0), (0, 4), (0, 0)]:

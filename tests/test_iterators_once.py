@@ -1,4 +1,4 @@
-"""What ``zip`` and its kin give can be consumed once: right the second time, or refused."""
+"""Iterators of ``zip`` and the like are consumed once; a second use is right, or refused."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def test_layouts_and_sizes(fn: Callable[..., Any], shape: tuple[int, int], layou
     x = layouts(shape)[layout]
     if layout == "of one number" and fn in (shifts, stores, walks, grows):
         x = x.copy()
-    if fn is walks and shape == (0, 4):  # no round: the number is Python's, a kernel's is NumPy's
+    if fn is walks and shape == (0, 4):  # no iteration: the number is Python's, a kernel's is NumPy's
         assert calque.jit(fn)(x) == fn(x.copy()) == 0.0
         return
     agrees(fn, x, factor=10.0)
@@ -348,7 +348,7 @@ def swapped_rows(x, a):
 
 @pytest.mark.usefixtures("stepped")
 def test_what_is_written_is_read_after() -> None:
-    """Two names for one row: the sweep's read of it must not share a round with the store."""
+    """Two names for one row: the reverse sweep must not read it in the iteration of its store."""
     rng = np.random.default_rng(1)
     args = rng.uniform(-1, 1, 6), rng.uniform(-1, 1, (6, 6))
     whole = calque.value_and_grad(swapped_rows, argnums=(0, 1))

@@ -80,7 +80,7 @@ def test_slopes_of_slopes(fn: Callable[..., Any]) -> None:
 
 
 def unused_loop(x):
-    """What the examples do apart is not read: their results are the same."""
+    """The only work that differs between examples is not read: all have the same result."""
     u = x * 2.0
     for i in range(len(x) - 1):
         if x[i] <= 0.1:

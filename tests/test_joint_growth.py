@@ -1,4 +1,4 @@
-"""What a ``while`` saves grows together, and its rounds go in blocks: texts, and random programs."""
+"""Arrays that a ``while`` saves into grow together, and its iterations run in blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pendulum(p: Any, end: float) -> Any:
 
 
 def roots(x: Any) -> Any:
-    """A loop within a loop: its rounds of all rounds lie one behind the other."""
+    """A loop within a loop: the rows of all its iterations lie one after the other."""
     total = 0.0
     for k in range(x.size):
         y = z = 1.0 + x[k]
@@ -96,7 +96,7 @@ def decay(x: Any, end: float) -> Any:
 
 @pytest.mark.parametrize("size", [0, 1, 5])
 def test_rows_are_saved_without_questions(size: int) -> None:
-    """The row of a round is there: no element of it is looked at, and loops may run in vectors."""
+    """The row of an iteration exists: its elements need no checks, and loops may be vectorized."""
     x, gradient = np.linspace(0.1, 1.0, size), calque.jit(calque.grad(decay))
     text = calque.source(gradient, x, 0.3)
     assert "checked_index" not in text
@@ -107,7 +107,7 @@ def test_rows_are_saved_without_questions(size: int) -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 40])
 def test_of_a_batch_the_axis_that_grows_is_asked(rows: int) -> None:
-    """Its first axis is the batch's: a block of rounds is as long as the second."""
+    """The first axis is the batch's: the length of a block of iterations is that of the second."""
 
     def walk(x: Any) -> Any:
         t = 0.0

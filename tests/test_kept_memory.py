@@ -1,4 +1,4 @@
-"""Calls find the memory that calls before them were done with; nobody is made to keep it."""
+"""Calls reuse memory that earlier calls have freed; keeping that memory is optional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text with kernels is kept on disk, by all that it depends on; what is damaged is made anew."""
+"""Texts with kernels are cached on disk by all that they depend on; damaged files are replaced."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
 
 
 def test_all_that_a_builder_knows_is_in_the_key():
-    """What is new in a program must be told apart, too: add it to the digest."""
+    """Every attribute of a builder is part of the key: add new ones to the digest."""
     known = {*fingerprints._BUILDER, *fingerprints._ABSENT}
     reading = {"linked", "unmasked"}  # of no use once a program is read, or found again
     assert vars(Builder()).keys() - known == {"blocks", "origin", "machine", "_sizes"} | reading

@@ -1,4 +1,4 @@
-"""Kernels whose indices are proven take none from the end, but for the negative ones written so."""
+"""Proven indices do not wrap around in kernels, except negative indices in the source."""
 
 import functools
 import math

@@ -166,7 +166,7 @@ def test_sizes_that_differ_are_refused() -> None:
 
 
 def grows(x):
-    """The test reads what the round has appended."""
+    """The loop's condition reads the element that the iteration has appended."""
     xs = [x[0]]
     while xs[-1] < 10.0:
         xs.append(xs[-1] * 1.5 + 1.0)

@@ -1,4 +1,4 @@
-"""Kernels are compiled without SciPy's linear algebra; who needs BLAS finds it as Numba does."""
+"""Kernels compile without importing SciPy's linear algebra; those with BLAS calls import it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ LAYERS = (
 )
 HEAVY = ("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib")
 # Passes that other passes ask, too: what is said of a loop there is said once.
-ASKED = {"parallelize": "whether rounds are independent", "bounds": "whether an index is inside"}
+ASKED = {"parallelize": "whether iterations are independent", "bounds": "whether an index is inside"}
 SAME_FILES: dict[str, str] = {}
 SAME_CLASSES: dict[str, str] = {}
 
@@ -63,7 +63,7 @@ ROOMS = {module for module, file in MODULES.items() if file.name == "__init__.py
 
 
 class Read(NamedTuple):
-    """What is asked of a module's text; its tree is not kept."""
+    """The parts of a module's text that the tests need; the syntax tree is not kept."""
 
     imports: list[tuple[int, str]]  # with line numbers, and relative ones by their dots
     docstring: str
@@ -155,7 +155,7 @@ def test_a_name_is_one_classs() -> None:
 
 @pytest.mark.parametrize("room", sorted(ROOMS - {"calque"}))
 def test_a_room_says_what_it_is_for(room: str) -> None:
-    """What comes in, what goes out, and where to begin to read."""
+    """The docstring of a folder names its inputs, its outputs, and the file to read first."""
     text = " ".join(read(room).docstring.split())
     for words in (("In come", "In comes"), ("out go", "Out go", "out come", "Out come"), ("Read ",)):
         assert any(w in text for w in words), f"{room}: {words[0]} ..."

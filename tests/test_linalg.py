@@ -115,7 +115,7 @@ def test_norm_at_kinks_is_jax_but_for_the_zero_vector(ord, x):
     ],
 )
 def test_gradients_by_symmetric_matrices_are_symmetric(function):
-    """Which entry is read is NumPy's affair: JAX gives half of the slope to each of a pair."""
+    """Each of two mirrored entries gets half of the slope, as in JAX, whichever one NumPy reads."""
     slope = calque.grad(function)(S)
     assert np.abs(np.tril(slope, -1)).max() > 1e-6
     np.testing.assert_allclose(slope, slope.T, rtol=1e-12)

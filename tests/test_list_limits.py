@@ -1,4 +1,4 @@
-"""Lists of run-time length at their limits: many rounds, empty lists, what is refused."""
+"""Lists of run-time length at their limits: many iterations, empty lists, refusals."""
 
 from __future__ import annotations
 

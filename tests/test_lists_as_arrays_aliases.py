@@ -1,4 +1,4 @@
-"""Lists in arrays: what the first round does and others do not, and rows that are one list."""
+"""Lists as arrays: work that only the first iteration does, and rows that are the same list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that are compared, and asked what they hold; lists that a loop of one round fills."""
+"""Comparisons of lists and membership tests; lists that a loop of one iteration fills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that each round of a loop computes of the same: once, before the loop, in gradients."""
+"""Loop-invariant arrays in gradients are computed once, before the loop."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_loop_without_rounds_warns_of_nothing() -> None:
 
 
 def random_program(seed: int) -> str:
-    """Loops in loops, of statements some of which are the same in each round."""
+    """Return a program of nested loops, some of whose statements are loop-invariant."""
     choose = random.Random(seed)
     lines = ["import numpy as np", "", "def program(A, x):", "    c = 0.5"]
 

@@ -117,7 +117,7 @@ class Model:
 
 
 def test_what_is_legal_works():
-    """What looks malformed, and is not: JAX takes these too."""
+    """Calls that look malformed and are legal: JAX takes these, too."""
     assert calque.grad(lambda *xs: xs[0] * xs[2], argnums=2)(2.0, 3.0, 4.0) == 2.0
     assert calque.grad(wrapped(double), argnums=0)(1.0, 2.0) == 2.0
     assert Model(3.0).slope(2.0, 5.0) == 6.0

@@ -1,4 +1,4 @@
-"""Where an argument lies in memory: plain Python's answers, each in a program of its own."""
+"""Questions about an argument's memory (`base`, `flags`) have plain Python's answers."""
 
 import numpy as np
 import pytest

@@ -86,7 +86,7 @@ def arguments_with_cotangent(name: str) -> set[int]:
 
 
 def has_order(name: str) -> bool:
-    """Whether some sampled argument has more than one element, so that a wrong order shows."""
+    """True if some sampled argument has more than one element, so that a wrong order shows."""
     return any(
         np.size(d.inputs[place]) > 1 for d in table.derivatives(name) for place in d.moving
     )
@@ -103,7 +103,7 @@ LAST = {"random.gamma_slope", "random.log_gamma_slope"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """Which rule is replaced, by what, and the checks of which at least one must fail."""
+    """A rule, its faulty replacement, and the checks of which at least one must fail."""
 
     rule: str
     change: Change

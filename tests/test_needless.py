@@ -1,4 +1,4 @@
-"""What compiled code must not do though its numbers stay right: needless copies, results, calls."""
+"""Compiled code makes no needless copies, results or calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_size_is_read_before_its_array_is_stored_into(monkeypatch: Any) -> Non
 
 
 def test_an_array_that_is_read_later_is_not_taken_for_a_result(monkeypatch: Any) -> None:
-    """Where a round still reads an array, what it computes goes elsewhere, not over a copy."""
+    """If an iteration still reads an array, its result goes into other memory, without a copy."""
     monkeypatch.setenv("CALQUE_JIT", "0")
 
     def spread(v):

@@ -148,7 +148,7 @@ def test_derivatives_within_loops_are_differentiated(program: Any) -> None:
 
 
 def lines_in(program: Any, *transformations: Any) -> int:
-    """How long the text of a derivative is."""
+    """Return the number of lines of a derivative's source."""
     for transformation in transformations:
         program = transformation(program)
     return len(program.source(X).splitlines())

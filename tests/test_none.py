@@ -1,4 +1,4 @@
-"""Values that are None on some paths: found by a search, set in the first round, given by an arm."""
+"""Values that are None on some paths: set by a search, by the first iteration, by an arm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook, or an interactive session, shows of calque."""
+"""The display of calque's objects in a notebook or an interactive session."""
 
 from __future__ import annotations
 

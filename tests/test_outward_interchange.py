@@ -1,4 +1,4 @@
-"""Loops over elements around the rounds of a loop: same numbers, and only where elements go alone."""
+"""Outward interchange: the same numbers, and only for loops over independent elements."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def diffused(u):
 
 
 def columns(u, w):
-    """A tridiagonal system in each row: the rounds go along memory."""
+    """A tridiagonal system in each row: the iterations go along memory."""
     n = u.shape[1]
     upper, right = np.zeros_like(u), np.zeros_like(u)
     for k in range(n):
@@ -108,7 +108,7 @@ def loops_within(x):
 
 
 def running_rows(x):
-    """A sum along each row in each round: other rows are not touched."""
+    """A sum along each row in each iteration: rows are independent."""
     for _ in range(3):
         x = x - 0.1 * np.sum(x * x, axis=1, keepdims=True)
     return x
@@ -141,7 +141,7 @@ def totals(x):
 
 
 def other_ends(x):
-    """As many elements less in each round."""
+    """Fewer elements in each iteration, from the front."""
     for k in range(x.shape[0]):
         x[k:] = x[k:] * 0.5 + 1.0
     return x
@@ -155,7 +155,7 @@ def exchanged(x):
 
 
 def chosen_view(x):
-    """What a branch chose is the old array, of which the new one may not take the memory."""
+    """A branch has chosen a view of the old array, whose memory the new array may not take."""
     s = 0.0
     for _ in range(3):
         y = x[:2] if x[0, 0] > 0.1 else x[2:4]
@@ -286,7 +286,7 @@ def test_a_division_by_zero_on_threads() -> None:
         fn(np.ones(5), 0.0)
 
 
-# random programs: arrays of two axes and of one, which rounds change in all kinds of ways
+# random programs: arrays of two axes and of one, which iterations change in all kinds of ways
 
 VALUES = [
     *("0.5 * a + b", "a - 0.1 * np.sin(b)", "a * w", "np.where(a > b, a, b)", "a + t", "a[::-1]"),
@@ -341,7 +341,7 @@ def random_program(seed: int) -> tuple[Callable[..., Any], str]:
     return space["program"], text
 
 
-# 4269: an adjoint that is one of two arrays, made before and in the rounds, gets other axes
+# 4269: an adjoint that is one of two arrays, made before and in the iterations, gets other axes
 @pytest.mark.parametrize("seed", [*sampled(range(300), 30), 4269])
 def test_random_programs(seed: int, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")

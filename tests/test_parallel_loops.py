@@ -29,43 +29,43 @@ def rows(x: Any) -> Any:
 
 
 def gauss_seidel(u: Any) -> Any:
-    for i in range(1, u.shape[0] - 1):  # line 3 reads u[i - 1, j], which it stored in the round before (distance 1)
-        for j in range(1, u.shape[1] - 1):  # line 3 reads u[i, j - 1], which it stored in the round before (distance 1)
+    for i in range(1, u.shape[0] - 1):  # line 3 reads u[i - 1, j], which it stored in the previous iteration (distance 1)
+        for j in range(1, u.shape[1] - 1):  # line 3 reads u[i, j - 1], which it stored in the previous iteration (distance 1)
             u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
     return u
 
 
 def prefix_sum(x: Any) -> Any:
     y = x.copy()
-    for i in range(1, x.size):  # line 3 reads y[i - 1], which it stored in the round before (distance 1)
+    for i in range(1, x.size):  # line 3 reads y[i - 1], which it stored in the previous iteration (distance 1)
         y[i] = y[i - 1] + x[i]
     return y
 
 
 def third_before(x: Any) -> Any:
     y = x.copy()
-    for i in range(3, x.size):  # line 3 reads y[i - 3], which it stored in the third round before (distance 3)
+    for i in range(3, x.size):  # line 3 reads y[i - 3], which it stored in the third iteration before (distance 3)
         y[i] = y[i - 3] + x[i]
     return y
 
 
 def downward(x: Any) -> Any:
     y = x.copy()
-    for i in range(x.size - 3, -1, -1):  # line 3 reads y[i + 2], which it stored in the second round before (distance 2)
+    for i in range(x.size - 3, -1, -1):  # line 3 reads y[i + 2], which it stored in the second iteration before (distance 2)
         y[i] = 0.5 * y[i + 2] + x[i]
     return y
 
 
 def overwritten(x: Any) -> Any:
     y = x.copy()
-    for i in range(x.size - 1):  # line 3 stores y[i], which it read in the round before (distance 1)
+    for i in range(x.size - 1):  # line 3 stores y[i], which it read in the previous iteration (distance 1)
         y[i] = 2.0 * y[i + 1]
     return y
 
 
 def two_statements(x: Any) -> Any:
     a, b = x.copy(), x.copy()
-    for i in range(1, x.size):  # line 3 reads b[i - 1], which line 4 stored in the round before (distance 1)
+    for i in range(1, x.size):  # line 3 reads b[i - 1], which line 4 stored in the previous iteration (distance 1)
         a[i] = b[i - 1] + 1.0
         b[i] = 0.5 * a[i]
     return a, b
@@ -73,35 +73,35 @@ def two_statements(x: Any) -> Any:
 
 def total_of(x: Any) -> Any:
     total = 0.0
-    for i in range(x.size):  # line 3 is a reduction: all rounds go into one total
+    for i in range(x.size):  # line 3 is a reduction: all iterations combine into total
         total += x[i] * x[i]
     return total
 
 
 def largest(x: Any) -> Any:
     most = x[0]
-    for i in range(x.size):  # line 3 is a reduction: all rounds go into one most
+    for i in range(x.size):  # line 3 is a reduction: all iterations combine into most
         most = max(most, x[i])
     return most
 
 
 def decaying(x: Any) -> Any:
     s = 0.0
-    for i in range(x.size):  # line 3 makes s, which the next round reads (distance 1)
+    for i in range(x.size):  # line 3 computes s, which the next iteration reads (distance 1)
         s = np.sin(s) + x[i]
     return s
 
 
 def histogram(x: Any, bins: Any) -> Any:
     found = np.zeros(40)
-    for i in range(x.size):  # line 3 may add to one element in two rounds
+    for i in range(x.size):  # line 3 may add to one element in two iterations
         found[bins[i]] += x[i]
     return found
 
 
 def permuted(x: Any, p: Any) -> Any:
     y = np.zeros(x.size)
-    for i in range(x.size):  # line 3 may store to one element in two rounds
+    for i in range(x.size):  # line 3 may store to one element in two iterations
         y[p[i]] = x[i]
     return y
 
@@ -131,18 +131,18 @@ def triangle(u: Any) -> Any:
 
 def steps_of_rows(u: Any, steps: int) -> Any:
     v = u.copy()
-    for t in range(steps):  # line 5 reads u[i, j], which line 8 stored in the round before (distance 1)
+    for t in range(steps):  # line 5 reads u[i, j], which line 8 stored in the previous iteration (distance 1)
         for i in range(u.shape[0]):  # parallel: stores v[i, j]
             for j in range(u.shape[1]):  # could be
                 v[i, j] = 0.5 * u[i, j]
         for i in range(u.shape[0]):  # parallel: stores u[i, 0]
-            for j in range(u.shape[1]):  # line 8 makes u[i, 0], whose last value is read after the loop
+            for j in range(u.shape[1]):  # line 8 computes u[i, 0], whose last value is read after the loop
                 u[i, 0] = v[i, j]
     return u
 
 
 def own_column(u: Any) -> Any:
-    for i in range(1, u.shape[0]):  # line 3 reads u[i - 1, j], which it stored in the round before (distance 1)
+    for i in range(1, u.shape[0]):  # line 3 reads u[i - 1, j], which it stored in the previous iteration (distance 1)
         for j in range(u.shape[1]):  # too little work: a loop within another, and holds none
             u[i, j] += 0.5 * u[i - 1, j]
     return u
@@ -150,7 +150,7 @@ def own_column(u: Any) -> Any:
 
 def tiny(x: Any) -> Any:
     y = x.copy()
-    for i in range(8):  # too little work: 8 rounds
+    for i in range(8):  # too little work: 8 iterations
         y[i] = 2.0 * x[i + 1]
     return y
 
@@ -217,7 +217,7 @@ def test_a_sum_under_a_branch_and_a_number_that_is_read() -> None:
         return x
 
     assert "is a reduction" in calque.explain(positive, V, parallel=True)
-    assert "makes total, which the next round reads" in calque.explain(read_between, V, parallel=True)
+    assert "computes total, which the next iteration reads" in calque.explain(read_between, V, parallel=True)
 
 
 def _is_serial(reason: str) -> bool:
@@ -246,7 +246,7 @@ def several(x: Any, p: Any) -> Any:
 
 def test_the_source_says_why_and_what_raises_is_apart() -> None:
     text = calque.source(calque.parallel(several), X, P)
-    assert "# i is parallel: no two rounds share an element, and one stores y[i, j]\n    for i in prange(" in text
+    assert "# i is parallel: no two iterations share an element, and one stores y[i, j]\n    for i in prange(" in text
     assert "# i is not parallel: `z[p[i]] += y[i, 0]` may add to one element" in text
     threads, checked, _ = text.split("\n\n\n")
     assert threads.startswith("@kernel(parallel=True)") and "checked_index" in checked
@@ -278,7 +278,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     body = "    for i in range(1, x.size):\n        x[i] += x[i - 1]\n    return x\n"
     file.write_text(f"def running(x):\n{body}")
     assert cli.main(["explain", f"{file}:running", "--parallel", "--args", "f8[n]"]) == 0
-    told = "line 3 reads x[i - 1], which it stored in the round before (distance 1)"
+    told = "line 3 reads x[i - 1], which it stored in the previous iteration (distance 1)"
     assert capsys.readouterr().out.splitlines() == [
         f"loops_of_rows.py:2: i is not parallel: {told}",
         "    for i in range(1, x.size):",

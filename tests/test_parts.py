@@ -1,4 +1,4 @@
-"""Parts that are computed are written where they belong in what is put together of them."""
+"""Computed parts are written directly into the array that is assembled from them."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def run(k: int) -> np.ndarray:
     compiled.cache_clear()
     names = getattr(compiled.program(*oracle.copied(args)).call, "__globals__", {})
     if "prange" in names:
-        names["prange"] = any_order  # rounds that threads may share
+        names["prange"] = any_order  # iterations that threads may share
     return oracle.flat(compiled(*oracle.copied(args)))
 
 
@@ -119,7 +119,7 @@ def test_what_needs_a_fact_cannot_come_first() -> None:
 
 
 def test_a_wrong_pass_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that takes all rounds to be independent: the numbers of some programs tell."""
+    """A pass that takes all iterations to be independent changes the numbers of some programs."""
 
     def mark_all(work: Work) -> None:
         for s in core.walk(work.function.body):

@@ -1,4 +1,4 @@
-"""What each pass does to small programs, and where it must not apply.
+"""The effect of each pass on small programs, and programs to which it must not apply.
 
 ``pass_examples/PASS.txt`` holds programs in the text of Core: a line that says what is shown, the
 program before, and after ``->`` the program after, or ``the same``. Numbers decide whether the pass
@@ -34,7 +34,7 @@ WITHOUT = {  # passes without examples, and why
     "inline_calls": "what is called is no statement of Core's text",
     "spread_phases": "phases are not in the text",
     "compare_sizes": "it asks which sizes an operation took to be equal, which the text does not say",
-    "gather": "it asks which rounds a loop back undoes, which the text does not say",
+    "gather": "it asks which iterations a reverse loop undoes, which the text does not say",
     "mark_inside": "the frontend has marked what it proves, in all examples",
     "mark_parallel": "its marks are seen in other passes' examples; tests/test_parallel_loops.py",
     "keep_off_threads": "it undoes marks; tests/test_parallel_loops.py",
@@ -72,7 +72,7 @@ def run_pass(name: str, text: str) -> Function:
 
 
 def numbers(function: Function) -> Any:
-    """What the NumPy text of a program gives for numbers of its arguments' types."""
+    """Run the NumPy text of a program on random arguments of its parameters' types."""
     sizes: dict[str, int] = {}
     args = [argument(p, sizes, np.random.default_rng(k)) for k, p in enumerate(function.params)]
     made = replace(function, name="program")

@@ -233,7 +233,7 @@ def test_random_programs_stay_inside(seed):
 
 @pytest.mark.parametrize("seed", sampled(range(60), 2))
 def test_gradients_of_random_programs(seed):
-    """What a sweep puts back is dropped where no read, under the tests around it, meets it."""
+    """The reverse sweep restores only elements that some read meets under the tests around it."""
     text = Program(seed).text.replace("* 0.5 + x[", "* x[").replace("] += k", "] *= x[0] + k")
     name = f"<products {seed}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), "")
@@ -361,7 +361,7 @@ def banded(x, y):
 @pytest.mark.parametrize("function", [read_in_each_round, stored_in_each_round, banded])
 @pytest.mark.parametrize("sizes", [(6, 3), (3, 6), (4, 4)])
 def test_no_access_before_a_loop_that_has_no_rounds(function, sizes):
-    """A counter says of a round that there is one; so does the proof that x[m] is inside."""
+    """The proof that an index is in range holds only if its loop has an iteration."""
     x, y = (np.arange(1.0, n + 1) for n in sizes)
     generated = python_of(function, x, y, name=f"{function.__name__}_jit")
     expected = function(x.copy(), y)
@@ -370,7 +370,7 @@ def test_no_access_before_a_loop_that_has_no_rounds(function, sizes):
 
 
 def test_facts_of_a_branch_do_not_outlive_it():
-    """What a symbol is made of is noted once, and for all places."""
+    """The bound of a symbol that a branch implies does not hold after that branch."""
     dims, k, q = Dims(), symbol("k"), symbol("q")
     with dims.given([k]):
         assert dims.nonnegative(k) and not dims.always_nonnegative(k)

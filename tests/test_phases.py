@@ -1,4 +1,4 @@
-"""Batched programs and kernels have phases, and the user's statement over what answers it."""
+"""Batched programs and kernels are labelled with phases, and with the user's statements."""
 
 from __future__ import annotations
 

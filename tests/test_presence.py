@@ -1,4 +1,4 @@
-"""What a dict, an instance or a library's object holds on some paths only: exact, or refused."""
+"""Keys of dicts and attributes of objects that exist on some paths only: exact, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One record for each primitive: nothing else asks for one by its name, and what each lacks is told."""
+"""One record for each primitive: no code asks for one by name, and gaps are listed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def strings(file: str) -> Iterator[str]:
 
 
 def is_name_of_primitive(node: ast.AST) -> bool:
-    """Whether an expression is ``s.primitive.name`` or alike."""
+    """True if an expression is ``s.primitive.name`` or the like."""
     if not isinstance(node, ast.Attribute) or node.attr != "name":
         return False
     return ast.unparse(node.value).split(".")[-1] == "primitive"
@@ -119,7 +119,7 @@ def test_no_module_compares_the_name_of_a_primitive(file: str) -> None:
 
 
 def lacks(primitive: Primitive) -> list[str]:
-    """What a record does not say, of what its kind could."""
+    """List the rules that a record lacks, of those that its kind can have."""
     found = []
     if not primitive.nondifferentiable and primitive.kind != "size":
         found += [rule for rule in ("jvp", "vjp") if getattr(primitive, rule) is None]
@@ -152,7 +152,7 @@ ALONE = {n for n, p in PRIMITIVES.items() if p.kind == "collective"} | {"random.
 
 
 def shared(one: Any, other: Any) -> bool:
-    """Whether two values are arrays over one memory."""
+    """True if two values are arrays that share memory."""
     both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return both and np.shares_memory(one, other)
 

@@ -94,7 +94,7 @@ class Derivative:
         return dots
 
     def has_derivative(self, position: int) -> bool:
-        """Whether this result can carry one."""
+        """True if this result can carry a derivative."""
         if self.primitive.name in FIRST_ONLY and position:
             return False
         return is_float(self.outs[position])

@@ -17,7 +17,7 @@ from calque.transpiler.ir import dims
 
 pytest.importorskip("numba")
 
-SHAPES = [(6, 4, 2), (9, 5, 7), (5, 5, 1), (3, 2, -1), (5, 3, 0)]  # rounds, columns, k
+SHAPES = [(6, 4, 2), (9, 5, 7), (5, 5, 1), (3, 2, -1), (5, 3, 0)]  # iterations, columns, k
 
 
 def recurrent(W, U, x):
@@ -136,7 +136,7 @@ def of_another_matrix(x, w):
 
 
 def up_to_the_one_before(x, w):
-    """``w[: i - 1]`` is all but the last in the first round."""
+    """``w[: i - 1]`` is all but the last in the first iteration."""
     total = 0.0
     for i in range(x.shape[0]):
         total = total + np.sum(np.sin(w[: i - 1] @ x[i]))

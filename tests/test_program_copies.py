@@ -52,7 +52,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was interpreted, each time."""
+    """A list to which each interpretation of a function adds that function."""
     found: list[Any] = []
     to_core = pipeline.to_core
 

@@ -1,4 +1,4 @@
-"""Long work is told on a terminal, once in a notebook, and in the log wherever that goes."""
+"""Long work is reported: on a terminal, once in a notebook, and in the log."""
 
 from __future__ import annotations
 

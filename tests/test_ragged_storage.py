@@ -1,4 +1,4 @@
-"""The sweep back of loops whose arrays are of another size in each round."""
+"""The reverse sweep of loops whose arrays have another size in each iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEP = 1e-6
 
 
 def levinson(r, y):
-    """Solve a Toeplitz system: both arrays are one longer after each round."""
+    """Solve a Toeplitz system: each iteration makes both arrays one element longer."""
     a = np.array([-r[1] / r[0]])
     x = np.array([y[0] / r[0]])
     for k in range(1, len(y) - 1):
@@ -56,7 +56,7 @@ def within_rounds(v):
 
 
 def schur_complements(v):
-    """Matrices that lose a row and a column in each round."""
+    """Matrices that lose a row and a column in each iteration."""
     A = np.outer(v, v) + 3.0 * np.eye(len(v)) + v
     s = 0.0
     while A.shape[0] > 1:

@@ -30,7 +30,7 @@ SEEDS = [0, 42, -1, (1 << 40) + 5, np.int32(-5), np.uint32(7)]
 
 
 def units_apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How many floats lie between those of two arrays."""
+    """Return the distance of two arrays, element by element, in units in the last place."""
     kind = f"i{a.dtype.itemsize}"
     places = [x.view(kind).astype(np.int64) for x in (np.atleast_1d(a), np.atleast_1d(b))]
     return np.abs(places[0] - places[1])

@@ -1,4 +1,4 @@
-"""Loops over columns keep their meaning, in any order of the rounds that may run side by side."""
+"""Loops over columns keep their meaning, with parallel iterations in any order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import calque
 pytest.importorskip("numba")
 
 
-# 29: a column is summed at places that rounds have in common, which they store to
+# 29: a column is summed at places that iterations have in common, which they store to
 @pytest.mark.parametrize("seed", [*sampled(range(400), 50), 29])
 def test_random_columns(seed: int) -> None:
     text, name = Columns(seed).text(), f"<random columns {seed}>"

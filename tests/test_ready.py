@@ -1,4 +1,4 @@
-"""A call that was made before asks again what the generated code depends on."""
+"""A repeated call checks again all that the generated code depends on."""
 
 import enum
 import unittest.mock
@@ -62,7 +62,7 @@ class Kind(enum.Enum):
 
 
 def configured(x, n, kind=Kind.SUM, name="plus", shift=None, function=np.sin):
-    """What the integer, the flags and the names are is part of the code."""
+    """The values of the integer, the flags and the names are part of the generated code."""
     table = ["zero", "one", "two"]
     y = function(x) * len(table[n]) + (1.0 if name == "plus" else -1.0)
     y = y if shift is None else y + shift

@@ -82,7 +82,7 @@ def triangle(x, a):
 
 
 def read_between(x, a):
-    """A round reads what the loop before has stored, at a place of all rounds."""
+    """Each iteration reads an element that the loop before has stored, from its last iteration."""
     n, m = x.shape
     for i in range(1, n):
         for j in range(1, m):
@@ -101,7 +101,7 @@ def elements(x, a):
 
 
 def checked(x, a):
-    """A round may raise, before which others have stored."""
+    """An iteration may raise after others have stored."""
     n, m = x.shape
     for i in range(n):
         for j in range(1, m):

@@ -322,7 +322,7 @@ def test_function_that_always_raises():
         calque.grad(unknown_mode)(X, "other")
 
 
-# a loop whose rounds differ in rank is unrolled, once its length is known
+# a loop whose iterations differ in rank is unrolled, once its length is known
 
 
 def splits_in_halves(x, rounds):
@@ -476,7 +476,7 @@ def halves(y, B):
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_a_nest_without_rounds_saves_nothing(n: int) -> None:
-    """The inner loop's rounds were counted for the last round of the outer one, which has none."""
+    """Space was counted by the last iteration of the outer loop, and a zero-trip loop has none."""
     y, B = np.linspace(0.5, 1.0, n), np.linspace(1.0, 2.0, n * n).reshape(n, n)
     y_bar, B_bar = calque.grad(halves, argnums=(0, 1))(y, B)
     up, down = (halves(y + s, B + s) for s in (1e-6, -1e-6))

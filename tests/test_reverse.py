@@ -1,4 +1,4 @@
-"""What the reverse sweep saves, read off Core: the shadow only, one array, or what a policy says."""
+"""The values that reverse mode saves, read off Core: the shadow only, one array, or by a policy."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_explain_names_what_is_saved_and_why() -> None:
 
 
 def arm_of_growing_size(A, y):
-    """What an arm saves has another size in each round; the other arm saves nothing."""
+    """One arm saves arrays of another size in each iteration; the other arm saves nothing."""
     n = A.shape[0]
     for i in range(n - 1):
         for j in range(2):
@@ -153,7 +153,7 @@ def arm_of_growing_size(A, y):
 
 
 def flat_rows(B, y):
-    """A `while` within a `for`: rounds are no box, and rows are shorter from round to round."""
+    """A `while` within a `for`: trip counts vary, and rows get shorter with each iteration."""
     n = y.shape[0]
     for i in range(1, n - 1):
         w = 0.0

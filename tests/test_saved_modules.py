@@ -81,7 +81,7 @@ def run_alone(folder: Path, jobs: list[Job]) -> None:
 
 
 def result_of(folder: Path, name: str) -> Any:
-    """What a module gave."""
+    """Return the result of a module, or raise the error that it raised."""
     found = pickle.loads((folder / f"{name}.pickle").read_bytes())
     if isinstance(found, Exception):
         raise found

@@ -97,7 +97,7 @@ def same(seed: int) -> None:
 
 
 def in_order(A, B, D, E):
-    """What a round reads, an earlier one has written: of the sums, and before they begin."""
+    """Sums and their initial values read elements that earlier iterations have written."""
     n = A.shape[0]
     for i in range(1, n):
         for k in range(1, n):

@@ -73,7 +73,7 @@ def read_between(A, D):
 
 
 def seidel(A):
-    """Each round needs the one before: nothing may be gathered."""
+    """Each iteration needs the one before: nothing may be gathered."""
     n, m = A.shape
     for i in range(1, n - 1):
         for j in range(1, m - 1):
@@ -137,7 +137,7 @@ TERMS = {  # of the longest sum
 
 @pytest.fixture
 def sums(monkeypatch: Any) -> list[int]:
-    """How many terms each sum has that is made."""
+    """A list that gets the number of terms of each gathered sum."""
     found: list[int] = []
     write = place_loops.PlaceLoops.write
 
@@ -173,7 +173,7 @@ def test_programs(fn: Any, sums: list[int]) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (4, 3), (5, 5), (3, 9), (1, 1)])
 def test_small_grids(shape: tuple[int, int], sums: list[int]) -> None:
-    """Where both ends of a row meet, there is a program without gathers."""
+    """If a row is so short that both of its borders meet, the program without gathers runs."""
     args = [RNG.normal(size=shape) for _ in range(2)]
     same_gradient(blurred, args)
 
@@ -185,7 +185,7 @@ def test_text() -> None:
 
 
 def test_not_a_number_stays_where_it_is(sums: list[int]) -> None:
-    """A border value that no round reads must not reach its neighbours."""
+    """A border value that no iteration reads must not reach its neighbours."""
     A, B = RNG.normal(size=(7, 8)), RNG.normal(size=(7, 8))
     B[0, :] = B[:, 0] = np.nan
     found = calque.jit(calque.grad(blurred))(A, B)

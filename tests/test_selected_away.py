@@ -1,4 +1,4 @@
-"""What no taken path uses contributes zero, whatever tests, loops and helpers lie between."""
+"""A value that no taken path uses contributes zero, through any tests, loops and helpers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that repeats under other names: one kernel, compiled once and launched for each."""
+"""Repeated work under other names shares one kernel, compiled once and launched several times."""
 
 from __future__ import annotations
 

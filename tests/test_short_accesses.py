@@ -67,7 +67,7 @@ FLAGS = {"fastmath": {"contract", "reassoc"}, "error_model": "numpy"}
 @pytest.mark.parametrize("order", ["C", "F", "A"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_numbers(program, order):
-    """What Python computes, for arrays in all orders of memory."""
+    """Compiled programs compute Python's numbers, for arrays in all orders of memory."""
     rng = np.random.default_rng(3)
 
     def integers(*shape):

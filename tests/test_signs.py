@@ -41,7 +41,7 @@ def test_numbers_without_a_sign_keep_their_minus() -> None:
 
 
 def run(fn, *args):
-    """What the printed text of a function gives."""
+    """Run the printed text of a function."""
     namespace: dict = {"np": np}
     exec(calque.source(fn, *args), namespace)
     return namespace[fn.__name__](*args)

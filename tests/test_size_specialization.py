@@ -52,7 +52,7 @@ def normal(*shape: int) -> np.ndarray:
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
-    monkeypatch.setattr(size_specialization, "OFTEN", 30)  # OFTEN rounds take long where nothing is compiled
+    monkeypatch.setattr(size_specialization, "OFTEN", 30)  # OFTEN iterations are slow uncompiled
 
 
 def test_one_program_for_a_small_size_and_one_for_the_others() -> None:
@@ -113,7 +113,7 @@ def test_a_captured_array() -> None:
 def test_how_often_is_counted_by_the_loops_around() -> None:
     """Below the diagonal are half as many; what a ``while`` repeats is not known."""
     jitted = calque.jit(potential)
-    for n, programs in [(3, 1), (4, 2)]:  # 3 x 2 x 3 and 4 x 3 x 3 rounds at most
+    for n, programs in [(3, 1), (4, 2)]:  # 3 x 2 x 3 and 4 x 3 x 3 iterations at most
         jitted(normal(n, 3), np.ones(n))
         assert jitted.cache_info().programs == programs
 

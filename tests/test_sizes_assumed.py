@@ -205,7 +205,7 @@ def sparse_product(starts, columns, values, x):
 
 @pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 def test_a_loop_over_slices_that_the_data_bound_is_one_kernel():
-    """The sizes are compared in each round; where they differ, NumPy says so."""
+    """The sizes are compared in each iteration; if they differ, NumPy raises its error."""
     starts, columns = np.array([0, 2, 2, 5]), np.array([0, 2, 0, 1, 2])
     values, x = np.arange(1.0, 6.0), np.array([0.5, -1.0, 2.0])
     compiled = calque.jit(sparse_product)

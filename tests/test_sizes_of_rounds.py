@@ -1,4 +1,4 @@
-"""Arrays and elements of lists whose sizes change from round to round, as in pyramids and filters."""
+"""Arrays and elements of lists with another size in each iteration, as in pyramids and filters."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def pyramid(x, levels):
 
 
 def levinson(x, levels):
-    """A Toeplitz system, whose solution has one more element in each round."""
+    """A Toeplitz system, whose solution has one more element in each iteration."""
     r = x / np.sum(x)
     f, y = np.array([1.0 / r[0]]), np.array([levels / r[0]])
     for k in range(1, len(r)):
@@ -95,7 +95,7 @@ def test_a_recursion_on_sizes_of_sums():
 
 
 def peeled(a):
-    """The elements in a spiral: what is left is turned in each round."""
+    """The elements in a spiral: each iteration takes a row and rotates the rest."""
     out, m = [], a
     while m.size:
         out.append(m[0] * m[0])
@@ -104,7 +104,7 @@ def peeled(a):
 
 
 def powers(a, x):
-    """The size that the first element has is one that only the rest of the round asks for."""
+    """The size of the first element follows only from later statements of the iteration."""
     out = []
     for _ in range(6):
         out.append(x)

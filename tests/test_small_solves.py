@@ -190,7 +190,7 @@ def test_stacks() -> None:
 
 
 def all_five(A, b, B, out, inverses, vectors, matrices, lows):
-    """What they give of each matrix, and of its other triangle."""
+    """The five functions of each matrix, and of its transpose."""
     for k in range(A.shape[0]):
         M = A[k].T
         vectors[k] = np.linalg.solve(M, b[::-1])
@@ -278,7 +278,7 @@ def factored(A, b, out):
 
 @pytest.mark.parametrize("function", [solved_until, factored])
 def test_refused_as_by_numpy(function: Callable[..., Any]) -> None:
-    """What was stored before the matrix that is refused stays; NaN is not refused."""
+    """Stores made before the refused matrix stay; NaN is not refused."""
     A = np.array([np.eye(2), 2.0 * np.eye(2), np.zeros((2, 2)), np.eye(2)])
     b = np.array([1.0, 3.0])
     found, wanted = np.zeros((4, 2)), np.zeros((4, 2))

@@ -1,4 +1,4 @@
-"""What a function reads of an object, an argument or a captured one, counts as it is at each call."""
+"""A call uses the current state of the objects that it reads, arguments or captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are made anew share programs, and what each captured is its own."""
+"""Closures of one factory share programs, and each has its own captured values."""
 
 import functools
 import gc
@@ -105,7 +105,7 @@ WAYS = {
 
 @pytest.fixture
 def generated(monkeypatch):
-    """How many programs are generated from now on."""
+    """A list that gets an entry for each program that is generated from now on."""
     from calque.transpiler import pipeline
 
     made = []

@@ -1,4 +1,4 @@
-"""Stores of whole columns share a loop where no round reads what another one writes."""
+"""Stores of whole columns share a loop if no iteration reads an element that another one writes."""
 
 from __future__ import annotations
 

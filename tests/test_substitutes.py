@@ -1,4 +1,4 @@
-"""Functions that are interpreted by what they mean: np.vectorize, methods of ufuncs, operator."""
+"""Functions that the frontend replaces by equal code: np.vectorize, ufunc methods, operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that store and sum are split where stores meet; sums go with what they may go with."""
+"""Loops with stores and sums are distributed, and split at crossings of the stores."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def mirrored(r):
 
 
 def read_late(r):
-    """The sum reads what earlier rounds have stored: it stays where it is."""
+    """The sum reads elements that earlier iterations have stored, and stays where it is."""
     n = r.shape[0]
     x = r * 1.0
     total = 0.0

@@ -1,4 +1,4 @@
-"""No home, a cache that cannot be, a file that cannot be written: a warning or a message, no more."""
+"""Without a home folder, a usable cache or a writable file there is a warning or a message only."""
 
 from __future__ import annotations
 

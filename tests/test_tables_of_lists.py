@@ -347,7 +347,7 @@ def slices_replaced(x):
 
 
 def tails_of_runs(x):
-    """The first round appends, and later ones may not (a longest increasing subsequence)."""
+    """The first iteration appends, and later ones may not (a longest increasing subsequence)."""
     tails = []
     for v in x:
         lo, hi = 0, len(tails)

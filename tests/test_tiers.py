@@ -270,7 +270,7 @@ def started(folder: Path, script: str) -> subprocess.Popen[str]:
 
 
 def is_gone(process: int) -> bool:
-    """Whether a process ends soon."""
+    """True if a process ends within ten seconds."""
     for _ in range(100):
         try:
             os.kill(process, 0)

@@ -94,7 +94,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def told(program: Path, what: str, level: str = "") -> str:
-    """What Python prints where the error ends the program."""
+    """Run a program that ends with an error; return the traceback that Python prints."""
     environment = {**os.environ, "CALQUE_DEBUG": level}
     command = [sys.executable, str(program), what]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=program.parent)

@@ -110,7 +110,7 @@ def expression(random_numbers: random.Random) -> str:
 
 
 def program(number: int, random_numbers: random.Random) -> str:
-    """Rounds that change two numbers, and read or store where tests let them."""
+    """Return a loop whose iterations change two numbers, and read or store if tests allow it."""
     choose = random_numbers.choice
     place = expression(random_numbers)
     low = choose(["a > 0", "a >= 0 and b >= 0", f"{place} > -3", f"{place} >= 0", "b < 9", "a > b"])

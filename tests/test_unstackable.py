@@ -1,4 +1,4 @@
-"""vmap of what has another shape for every example, or has no stacked form: one after the other."""
+"""vmap of operations that have no stacked form, which run in a loop over the examples."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def note_of(call, *args):
 
 
 def said(word):
-    """Where a note must point to, and the line that it must show."""
+    """Return the location and the text that a note must show for a marked line."""
     (line,) = [k for k, text in enumerate(HERE, 1) if text.endswith(f"# here: {word}")]
     return f"line {line}, in ", HERE[line - 1].split("  # here")[0].strip()
 

@@ -1,4 +1,4 @@
-"""Dear terms made once in kernels: how often they are asked for, and the same numbers."""
+"""Value numbering: expensive terms are computed once in kernels, with the same numbers."""
 
 from __future__ import annotations
 

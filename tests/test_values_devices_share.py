@@ -1,4 +1,4 @@
-"""shard_map: what all devices share is summed once in a derivative, where all come to, however it is used."""
+"""shard_map: derivatives by shared values are summed once, at a point that all devices reach."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_and_its_derivative_too(f: Any) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("f", [f for f in PROGRAMS if f is not carried])  # it sums np.sum(w) in each round
+@pytest.mark.parametrize("f", [f for f in PROGRAMS if f is not carried])  # it sums in each iteration
 def test_no_sum_stands_in_a_loop_or_an_arm(f: Any) -> None:
     text = calque.source(on_four(grad(summed(f), argnums=1), P()), X, W)
     assert text.count("comm.psum") == (2 if f is stored else 1), text

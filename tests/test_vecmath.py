@@ -49,7 +49,7 @@ in_both = pytest.mark.parametrize("dtype", BOTH, ids=lambda dtype: dtype.__name_
 
 
 def named(value: Any) -> str:
-    """How a case is called."""
+    """Return the name of a case."""
     return getattr(value, "__name__", value)
 
 

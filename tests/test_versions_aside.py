@@ -1,4 +1,4 @@
-"""A call that wants a kernel's other version, for one thread or several, does not wait for it.
+"""A call that needs a kernel's other version, for one thread or several, does not wait for it.
 
 No test measures time: the compiler that works aside is held up until the calls have returned.
 """

@@ -180,7 +180,7 @@ def test_a_second_transpose_of_what_was_stored_through_one() -> None:
 
 
 def test_a_name_that_one_arm_binds_anew_in_a_loop() -> None:
-    """From the second round on, whether W and A are one array depends on the first."""
+    """From the second iteration on, whether W and A are one array depends on the first."""
 
     def in_for(A, M, c):
         W = A

@@ -423,14 +423,14 @@ def trained_in_parts(w, X):
 
 
 def test_names_of_a_round_need_no_place_before_the_loops() -> None:
-    """Of what size ``error`` is, only the round knows; no other round reads it."""
+    """The size of ``error`` is known only within an iteration, and no other iteration reads it."""
     rng = np.random.default_rng(0)
     w, X = rng.normal(size=(3, 2)), rng.normal(size=(8, 2))
     same(calque.vmap(trained_in_parts, (0, None))(w, X), np.array([trained_in_parts(v, X) for v in w]))
 
 
 def never_read(x, A):
-    """Where no example comes, NumPy would still look at the place that is the same for all."""
+    """No example reads there, but batched code could still evaluate the index that all share."""
     k, t = len(x) - 1, 0.0
     if x[0] > 0.5:
         k = 1

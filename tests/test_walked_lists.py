@@ -1,4 +1,4 @@
-"""Lists that a for statement runs over, and changes: behind it, or ahead of it."""
+"""Lists that are changed while a for statement iterates over them."""
 
 from __future__ import annotations
 

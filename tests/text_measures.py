@@ -1,4 +1,4 @@
-"""What generated text is measured by: how long it is, what names it invents, what it should not say.
+"""Measures of generated text: its length, the names that it invents, complaints about its style.
 
     python tests/text_measures.py        # the table, and where each complaint is
 """
@@ -187,7 +187,7 @@ def sizes_of_computed(sample: Sample) -> Iterator[str]:
 
 
 def adjoints_in_forward(sample: Sample) -> Iterator[str]:
-    """What the reverse phase makes, under ``# forward`` or under no phase at all."""
+    """Yield the lines that define adjoints under ``# forward`` or under no phase at all."""
     text = sample.text.splitlines()
     for function in sample.functions:
         phase = ""

@@ -1,4 +1,4 @@
-"""What the vector functions are measured against: mpmath, and points that cover their range."""
+"""References for the vector functions: mpmath, and points that cover their range."""
 
 from __future__ import annotations
 

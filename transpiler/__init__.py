@@ -1,6 +1,7 @@
-"""From types and source to source; no user's numerical code is run here, no ``runtime`` imported.
+"""The transpiler: from source and types to source. It neither runs user code nor uses ``runtime``.
 
 In come a Python function and the types of its arguments; out comes the text of a module. Read
-``pipeline``, which knows the order; then ``ir``, ``frontend``, ``autodiff`` and ``codegen``. What
-``grad`` or ``vmap`` do to a function that is being interpreted stands in ``transformations``.
+``pipeline``, which has the order of the passes; then ``ir``, ``frontend``, ``autodiff`` and
+``codegen``. ``transformations`` applies ``grad`` or ``vmap`` to a function that is being
+interpreted.
 """

@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something stands in the user's source (1-based lines, 0-based columns)."""
+    """A location in the user's source (1-based lines, 0-based columns)."""
 
     file: str
     line: int
@@ -105,7 +105,7 @@ class KeyReuseError(CalqueError):
 
 
 class BranchMismatch(CalqueError):
-    """Two arms of a run-time branch, or two rounds of a loop, do not fit together."""
+    """Two arms of a run-time branch, or two iterations of a loop, do not fit together."""
 
 
 class AliasUndecided(CalqueError):
@@ -175,7 +175,7 @@ class ShapeError(CalqueError, ValueError):
 
 
 class UnequalRounds(BranchMismatch, ShapeError):
-    """An array that a loop changes has another size after a round than the loop needs."""
+    """An array that a loop changes has another size after an iteration than the loop needs."""
 
 
 class AxisOutOfRange(ShapeError, IndexError):

@@ -1,8 +1,8 @@
 """Locks that a forked child can take: no other thread holds one at the moment of the fork.
 
-A child has one thread. A lock that another thread held stays taken in it for good, and what that
-thread was changing stays half changed. So a fork waits until what is under these locks is done;
-Numba's compiler, LLVM, and what is imported for both stand under them, too.
+A child has one thread. A lock that another thread held stays taken in it for good, and data that
+this thread was changing stay half changed. So a fork waits until the work under these locks is
+done; Numba's compiler, LLVM, and the imports for both hold them, too.
 """
 
 from __future__ import annotations

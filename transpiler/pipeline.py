@@ -1,4 +1,4 @@
-"""From a function and the types of its arguments to Core that is ready for text, in order.
+"""The passes in their order: from a function and its arguments' types to Core for printing.
 
 interpretation (with the passes of the transformations that are called on the way) -> dead code;
 for ``jit`` the schedule of loops over scalars; ``texts`` writes what comes of it
@@ -82,7 +82,7 @@ NO_CALLS = "calls of functions with rules are inlined"
 PHASES = "each statement within a phase says so"
 OWN_PHIS = "a loop carries nothing that it leaves alone"
 INSIDE = "indices that are proven to be inside are marked"
-INDEPENDENT = "loops whose rounds are independent are marked"
+INDEPENDENT = "loops whose iterations are independent are marked"
 
 CORE_PASSES = (
     Pass("inline_calls", lambda w: inline_calls(w.function, w.builder), makes=[NO_CALLS]),
@@ -125,12 +125,12 @@ def _strip_recurrences(w: Work) -> None:
 
 
 def _bounds_are_ours(w: Work) -> bool:
-    """Whether the kernels' own code looks at indices: else Numba does, or nobody."""
+    """True if kernels' own code checks indices: else Numba checks them, or nothing does."""
     return w.option("boundscheck") is None or w.target.grid
 
 
 def _on_cores(w: Work) -> bool:
-    """Whether a pass that weighs caches, vectors or a few threads has something to say."""
+    """True if the target is a CPU, for passes about caches, vectors or a few threads."""
     return not w.target.grid
 
 
@@ -153,7 +153,7 @@ KERNEL_PASSES = (
         *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),
         optional=True,
     ),
-    _drop_unchanged(),  # what rounds leave alone is the same before the loop
+    _drop_unchanged(),  # values that iterations leave unchanged are those before the loop
     Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True, reorders=True),
     Pass(
         *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),
@@ -461,7 +461,7 @@ def to_core(
 
 
 def _is_transformed(function: Any) -> bool:
-    """Whether it is more than a function of the user's, compiled or not."""
+    """True if a function is transformed otherwise than by ``jit``."""
     while getattr(function, "kind", None) in ("jit", "identity", "observed"):
         function = function.function
     return isinstance(getattr(function, "kind", None), str)

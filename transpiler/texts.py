@@ -37,9 +37,10 @@ def module_text(
 ) -> str:
     """A whole module, with a docstring that says where it comes from.
 
-    ``support`` writes out what kernels call, which else is imported; ``target`` is the traced one's
-    or another. A module ``asking`` refuses arguments of other sizes than its kernels are written
-    for: nobody else will. ``around`` are imports and texts of what calls a function on a GPU.
+    ``support`` writes out the functions that kernels call, which else are imported; ``target`` is
+    the traced one's or another. If ``asking``, the module itself refuses arguments of other sizes
+    than its kernels are written for. ``around`` has imports and texts of the caller of a GPU
+    function.
     """
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None

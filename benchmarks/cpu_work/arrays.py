@@ -1,4 +1,4 @@
-"""Work on whole arrays. `as_jax` reads this file again with JAX in place of NumPy and calque."""
+"""Programs on whole arrays; `as_jax` loads this file with JAX in place of NumPy and calque."""
 
 import numpy as np
 

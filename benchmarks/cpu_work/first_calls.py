@@ -1,4 +1,4 @@
-"""First calls, each in a process of its own: what is not yet compiled, and what a cache keeps.
+"""Times of first calls, each in a process of its own: with an empty cache, and with a filled one.
 
     python -m cpu_work.first_calls NAME PEER
 

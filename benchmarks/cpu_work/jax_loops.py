@@ -1,4 +1,4 @@
-"""The loops in JAX. Where several forms are in use, all: the fastest one's gradient counts."""
+"""The loops in JAX, in all usual forms; the one with the fastest gradient counts."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Integrators that choose their steps: a ``while`` of rounds that are accepted or not.
+"""Integrators with adaptive steps: a ``while`` whose iterations are accepted or not.
 
 JAX has no reverse mode for a ``while``: its forward mode serves as the reference.
 """
@@ -75,7 +75,7 @@ def rk45_vectors(start, end, tolerance):
 
 
 def _chosen(new, h, t, y, error, tolerance, order):
-    """What a round gives on, for JAX."""
+    """Return the values that an iteration passes on, for JAX."""
     taken = error <= tolerance
     factor = 0.9 * (tolerance / (error + SMALLEST)) ** (1.0 / order)
     return (

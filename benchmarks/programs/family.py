@@ -1,4 +1,4 @@
-"""What one row of a family consists of: a derivative of ours, JAX's, and one by hand."""
+"""The record of one row of a family: a derivative by calque, by JAX, and by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one program of the set consists of."""
+"""The record of one program of the set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops whose rounds follow one another: networks, integrators, triangles, chains of frames."""
+"""Loops with dependent iterations: networks, integrators, triangles, chains of frames."""
 
 import jax
 import jax.numpy as jnp
@@ -146,7 +146,7 @@ def ode_empty_jax(y, k, steps):
 
 
 def while_eight(p, rate, limit):
-    """A double pendulum's like: eight numbers that each round changes, until a time."""
+    """A double pendulum's like: eight numbers that each iteration changes, until a time."""
     a, b, c, d = p[0], p[1], p[2], p[3]
     e, f, g, h = p[4], p[5], p[6], p[7]
     t = 0.0

@@ -1,4 +1,4 @@
-"""What a function has generated and compiled, and for each time why."""
+"""Accounts of the programs that a function has generated and compiled, with the reasons."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from calque.transpiler.ir import pytrees
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What ``fn.cache_info()`` gives.
+    """The result of ``fn.cache_info()``.
 
-    ``programs`` have been generated, each for a reason in ``reasons``; ``kernels`` lists what was
-    made ready to run, and ``compiled`` and ``loaded`` count those compiled here, and those read
-    from disk or had from the process that compiles for ``jit(f, first="numpy")``. ``answered`` says
-    what answered the last call that no table knew: "numpy" or "kernels", or "" before any.
+    ``programs`` counts the programs generated, each for a reason in ``reasons``. ``kernels`` lists
+    the kernels that are ready to run; ``compiled`` counts those compiled here, ``loaded`` those
+    read from disk or received from the process that compiles for ``jit(f, first="numpy")``.
+    ``answered`` says what answered the last call that no table knew: "numpy" or "kernels", or ""
+    before any.
     """
 
     programs: int
@@ -72,7 +73,7 @@ class Account:
 
 
 def info(*accounts: Account) -> CacheInfo:
-    """What these accounts say together."""
+    """The sum of several accounts."""
     reasons = tuple(reason for account in accounts for reason in account.reasons)
     made = tuple(c for account in accounts for kernel in account.kernels for c in kernel.made)
     answered = next((account.answered for account in accounts if account.answered), "")
@@ -80,7 +81,7 @@ def info(*accounts: Account) -> CacheInfo:
 
 
 def _distance(before: dict[str, str], now: dict[str, str]) -> float:
-    """How many arguments differ; of two that differ in as many, the more alike is nearer."""
+    """The number of arguments that differ, plus a fraction: less the more alike these are."""
     texts = [(before.get(n, ""), now.get(n, "")) for n in {**before, **now}]
     differing = [(a, b) for a, b in texts if a != b]
     return len(differing) + sum(1 - SequenceMatcher(None, a, b).ratio() for a, b in differing) / (
@@ -105,7 +106,7 @@ def described(
     pinned: dict[str, int],
     layout: bool,
 ) -> dict[str, str]:
-    """What the code generated for a call depends on, argument by argument.
+    """The parts of each argument that generated code depends on, in words.
 
     >>> described(lambda x, n: 0, (np.ones((3, 1)), 2), {}, frozenset([1]), {}, True)
     {'x': 'float64[:, 1], contiguous', 'n': 'the value 2'}

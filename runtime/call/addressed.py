@@ -1,4 +1,4 @@
-"""What stands for an array on a GPU while its program is looked for: all but its elements."""
+"""An array on a GPU as the lookup of its program needs it: all but its elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Addressed(np.ndarray):
 
     @property
     def base(self) -> Any:
-        """What the array is a view of."""
+        """The array that this one is a view of."""
         return self.of.base
 
     @property

@@ -1,4 +1,4 @@
-"""What of an argument the generated code depends on: dtype, rank, sizes of 1, or its value."""
+"""The parts of arguments that generated code depends on: dtype, rank, sizes of 1, or a value."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _nested_key(args: tuple[Any, ...], layout: bool) -> tuple[Any, ...] | None:
 
 
 def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The same, with which arrays are C-contiguous: kernels depend on it.
+    """A key of shapes that also says which arrays are C-contiguous: kernels depend on it.
 
     >>> layout_key((np.ones((2, 3)).T,))
     (dtype('float64'), (3, 2), False)
@@ -79,7 +79,7 @@ def layout_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def valued_key(quick: QuickKey, places: tuple[int, ...]) -> QuickKey:
-    """The same, with the values of the integers at some places: generated code may hold them.
+    """A key that also has the values of integers at some places: generated code may hold them.
 
     >>> valued_key(shape_key, (1,))((2.0, 3))
     ((<class 'float'>, <class 'int'>), 3)
@@ -95,7 +95,7 @@ def valued_key(quick: QuickKey, places: tuple[int, ...]) -> QuickKey:
 
 
 def is_named(value: Any) -> bool:
-    """Whether a quick key holds a value itself: a flag, a text, a function."""
+    """True if a quick key holds a value itself: a flag, a text, a function."""
     return type(value) in _NAMED or isinstance(value, Enum)
 
 
@@ -129,7 +129,7 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
 
 
 def leaf_key(leaf: Any) -> Any:
-    """What of a leaf the generated code depends on."""
+    """The parts of a leaf that generated code depends on, as a key."""
     kind: Any = type(leaf)
     if kind in _ARRAYS and leaf.dtype.kind in _NUMERIC:
         return (leaf.dtype, tuple([s == 1 for s in leaf.shape]))
@@ -153,7 +153,7 @@ def leaf_key(leaf: Any) -> Any:
 
 
 def is_float0(leaf: Any) -> bool:
-    """Whether a leaf is the tangent of an integer: an array of JAX's ``float0``."""
+    """True if a leaf is the tangent of an integer: an array of JAX's ``float0``."""
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and not leaf.dtype.itemsize
 
 
@@ -220,7 +220,7 @@ def known_value(leaf: Any) -> Any:
 
 
 def is_contiguous(leaf: Any) -> bool:
-    """Whether an array is C-contiguous; a type stands for one that is."""
+    """True if an array is C-contiguous; a type stands for an array that is."""
     if isinstance(leaf, Spec):
         return bool(leaf.dims)
     return isinstance(leaf, np.ndarray) and bool(leaf.flags.c_contiguous)

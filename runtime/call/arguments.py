@@ -1,4 +1,4 @@
-"""Tangents and cotangents must fit what they belong to, by JAX's rules."""
+"""Checks of tangents and cotangents: they must fit primals and results, by JAX's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLOAT0 = np.dtype([("float0", "V")])
 
 
 def labels_of(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> list[str]:
-    """What each leaf of the arguments of a call is called.
+    """The name of each leaf of a call's arguments, for messages.
 
     >>> labels_of(lambda x, w: x, (1.0, {"a": 2.0}))
     ['argument 0 (x)', "argument 1 (w['a'])"]
@@ -69,7 +69,7 @@ def naming(
 
 
 def check_numbers(owner: str, function: Any, args: Sequence[Any], error: Exception) -> None:
-    """Where a call failed, raise TypeError if there is no number in one of the arguments."""
+    """After a failed call, raise TypeError if one of its arguments holds no number."""
     for place, own, value in _places(function, (args, _NONE)):
         if not any(map(_is_numeric, pytrees.flatten(value)[0])):
             raise TypeError(
@@ -79,7 +79,7 @@ def check_numbers(owner: str, function: Any, args: Sequence[Any], error: Excepti
 
 
 def check_values(owner: str, function: Any, call: CallArguments, leaves: Sequence[Any]) -> None:
-    """Where a call failed, raise TypeError if one of the arguments is but a type."""
+    """After a failed call, raise TypeError if one of its arguments is only a type."""
     if not any(type(leaf) is Spec for leaf in leaves):
         return
     for leaf, label in zip(leaves, labels_of(function, *call)):
@@ -134,7 +134,7 @@ def _is_numeric(leaf: Any) -> bool:
 
 
 def dtype_and_shape(leaf: Any) -> tuple[np.dtype[Any], tuple[Any, ...]] | None:
-    """What JAX compares of a leaf; None for what is no array."""
+    """The dtype and shape of a leaf, which JAX compares; None if it is no array or number."""
     if isinstance(leaf, Spec):
         return leaf.dtype, leaf.dims
     if isinstance(leaf, (np.ndarray, np.generic)) or is_device_array(leaf):

@@ -30,7 +30,7 @@ FROM = 1 << 12  # elements of the largest array from which BLAS may use several 
 
 
 def calls_blas(text: str) -> bool:
-    """Whether a program's text has calls that BLAS or LAPACK does.
+    """True if a program's text has calls that BLAS or LAPACK serves.
 
     >>> calls_blas("y = x @ W"), calls_blas("y = x + W")
     (True, False)
@@ -47,7 +47,7 @@ class Library:
         self.lock = threading.Lock()
 
     def forget_calls(self) -> None:
-        """In a forked child no other thread's call goes on, and none holds the lock."""
+        """Reset the count of calls and the lock in a forked child, which has no other threads."""
         self.lock = threading.Lock()
         if self.calls:
             self.calls = 0

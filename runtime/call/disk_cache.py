@@ -86,7 +86,7 @@ def _warn_once(why: str) -> None:
 
 
 def _unusable(path: Path) -> str | None:
-    """Why a folder cannot hold code that will be run; None where it can."""
+    """The reason why a folder cannot hold code that will be run; None where it can."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -102,14 +102,14 @@ def _unusable(path: Path) -> str | None:
 
 
 def _mine(found: os.stat_result) -> bool:
-    """Whether a file is this user's, and nobody else may write it."""
+    """True if a file is this user's, and nobody else may write it."""
     if not hasattr(os, "getuid"):
         return True  # a system where the user's folders are closed to others by other means
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def read_entry(name: str, key: str) -> bytes | None:
-    """What was written under a name for a key; None where it is missing, damaged or foreign."""
+    """The data kept under a name for a key; None where they are missing, damaged or foreign."""
     place = folder()
     data = _read(place / name) if place is not None else None
     if place is None or data is None:

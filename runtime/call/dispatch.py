@@ -140,7 +140,7 @@ class Dispatcher(FirstCalls):
             self.warned = ""
 
     def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
-        """What was made ready for a call with arguments by name."""
+        """The program that is ready for a call with arguments by name; None if there is none."""
         names = sorted(kwargs)
         return self.ready.get((len(args), *names, self.key((*args, *[kwargs[n] for n in names]))))
 
@@ -314,7 +314,7 @@ class Dispatcher(FirstCalls):
         read: Callable[[dict[str, int]], Traced],
         only_run: bool,
     ) -> Source:
-        """Kernels for a call, of what was read for another one if that serves."""
+        """Kernels for a call, made of a trace for another call if that serves."""
         kept, few = plan.read, plan.few if full.written else {}
         if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes):
             traced = kept.traced

@@ -1,8 +1,9 @@
 """A digest of all that the text of a program depends on, the same in all processes that write it.
 
-The program is gone through object by object. What is met again is told by the place where it was
-met first, so that no address is part of it. An object whose text nothing here can vouch for (a
-function, a class or a primitive of the user's) has no digest, and neither has the program.
+The program is visited object by object. An object that is visited again is described by its first
+visit, so that no address is part of the digest. An object with no text that is the same in all
+processes (a function, a class or a primitive of the user's) has no digest, and neither has the
+program.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class _Digest:
 
 @functools.cache
 def _parts(kind: Any) -> list[str]:
-    """What is told of an object of a class."""
+    """The names of a class's fields that enter the fingerprint of an object."""
     return [f.name for f in fields(kind) if f.name not in _UNTOLD or kind is not Dims]
 
 
@@ -184,7 +185,7 @@ def _sortable(value: Any) -> Any:
 
 
 def _name_of(value: Any) -> str:
-    """Where a class or a function of Python's, NumPy's or calque's own is found by its name."""
+    """The full name of a class or function of Python's, NumPy's or calque's; else NoFingerprint."""
     name = getattr(value, "__qualname__", value.__name__)
     module = getattr(value, "__module__", "numpy") or "builtins"
     home = module.partition(".")[0]

@@ -53,7 +53,7 @@ class KeptText:
 
     @classmethod
     def of(cls, traced: Traced, text: str) -> KeptText:
-        """What was written of a program with kernels."""
+        """The entry for a program with kernels that has been written as ``text``."""
         return cls(
             *(text, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
@@ -61,7 +61,7 @@ class KeptText:
         )
 
     def told(self, before: Traced, target: Target) -> Traced:
-        """The program as it was read, with what is known once its text is written."""
+        """The program as it was read, with the facts that are known once its text is written."""
         return replace(
             before,
             function=replace(
@@ -75,7 +75,7 @@ class KeptText:
         )
 
     def holds(self, sizes: dict[str, int], may_have_few: bool = False) -> bool:
-        """Whether a call of these sizes would have chosen the same: also to write its sizes."""
+        """True if a call of these sizes would make the same choices: also to write sizes in."""
         if not self.text and not (may_have_few and few_and_often(self.inner, sizes)):
             return False
         return all(is_small_product(c, sizes) == chosen for c, chosen in self.choices.items())
@@ -99,7 +99,7 @@ class Source:
 
 
 def key_of(traced: Traced, *wishes: Any) -> str | None:
-    """What tells a program's text from all others; None where passes are looked at, so run."""
+    """The key of a program's text on disk; None where passes are inspected, and so must run."""
     if disk_cache.folder() is None or debug.verifies() or any(map(os.environ.get, _DEBUGGING)):
         return None
     try:

@@ -1,4 +1,4 @@
-"""What kernels call, as text: for saved modules, which import no calque, and for stepping."""
+"""Definitions that kernels call, as text: for saved modules, without calque, and for stepping."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
 def _definition(
     node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str
 ) -> _Definition | None:
-    """As saved modules have it: ``register_jitable`` is ``helper``; None for an ``overload``."""
+    """A definition for saved modules, with ``helper`` for ``register_jitable``; else None."""
     mentions = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     if isinstance(node, ast.Assign):
         defined = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
@@ -83,7 +83,7 @@ def _definition(
 
 
 def embedded(names: Iterable[str]) -> tuple[list[str], str, str]:
-    """For the kernels of a module that stands alone: imports, and text before and behind them.
+    """Imports, and text before and behind the kernels, of a module that stands alone.
 
     >>> lines, ahead, behind = embedded(["njit", "KERNEL", "sign", "exp"])
     >>> sorted(set(lines))
@@ -125,7 +125,7 @@ def _joined(definitions: list[_Definition]) -> str:
 
 
 def uncompiled(names: Iterable[str]) -> tuple[list[str], str, str]:
-    """The same for ``CALQUE_JIT=0``: NumPy's functions under the names of the vector functions."""
+    """The same under ``CALQUE_JIT=0``: NumPy's functions in place of the vector functions."""
     at = {home: sorted(known.intersection(names)) for home, known in HOMES.items()}
     vector = at.pop("vecmath")
     found = [(home, ", ".join(own)) for home, own in at.items() if own]

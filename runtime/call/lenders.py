@@ -1,8 +1,9 @@
-"""What stands in for functions that are made anew, and how each lends it what it captured.
+"""Closure templates (stand-ins) for functions that are made anew, and capture binding.
 
-A closure's stand-in has cells of its own, a partial's has its arguments, a method's an instance
-that has the attributes of the present one. Where a function, or an instance, is more than called,
-or read, it may matter which one it is: then there is no stand-in for it.
+The stand-in of a closure has cells of its own, that of a partial has its arguments, that of a
+method an instance with the attributes of the present one. Where a program does more with a function
+than call it, or with an instance than read its attributes, its identity may matter: then there is
+no stand-in for it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PLAIN_BASES = ("typing", "abc", "collections.abc")
 
 
 def lender_for(function: Any) -> Any:
-    """What stands in for a function, a partial, a method, an instance; None where nothing can."""
+    """The lender for a function, a partial, a method or an instance; None where none can be."""
     if is_partial(function):
         return PartialLender(function)
     if type(function) is FunctionType:
@@ -51,7 +52,7 @@ class FunctionLender:
         self.inner: dict[int, FunctionLender] = {}
 
     def fits(self, function: Any) -> bool:
-        """Whether a function is another one of this code."""
+        """True if a function has this code, these globals and as many defaults."""
         return (
             function.__code__ is self.code
             and function.__globals__ is self.function.__globals__
@@ -83,7 +84,7 @@ class FunctionLender:
         return found.function
 
     def empty(self) -> None:
-        """Hold nothing of what was captured."""
+        """Release all captured values."""
         for cell in self.cells:
             del cell.cell_contents
         own = self.function
@@ -102,7 +103,7 @@ class PartialLender:
         vars(self.function)[_MARK] = True
 
     def fits(self, function: functools.partial[Any]) -> bool:
-        """Whether a partial is another one of this function."""
+        """True if a partial is of this function, with as many arguments."""
         return (
             function.func is self.given
             and (len(function.args), tuple(function.keywords)) == self.shape
@@ -129,7 +130,7 @@ class InstanceLender:
         self.function = self.twin if own is function else MethodType(function.__func__, self.twin)
 
     def fits(self, function: Any) -> bool:
-        """Whether it is an instance of the class, or this method of one."""
+        """True if a function is another instance of the class, or this method of one."""
         own = _instance(function)
         method = getattr(function, "__func__", None)
         return method is self.method and type(own) is self.cls and own is not self.twin
@@ -148,12 +149,12 @@ def _instance(function: Any) -> Any:
 
 
 def stands_in(function: Any) -> bool:
-    """Whether a function is a stand-in, which others lend what they captured."""
+    """True if a function is a stand-in: a template to which calls bind their captures."""
     return _MARK in getattr(function, "__dict__", ())
 
 
 def is_made_anew(function: Any) -> bool:
-    """Whether a function is likely to be made again: it is not what its module has by its name.
+    """True if a function is likely to be made again: its module does not have it by its name.
 
     >>> is_made_anew(lambda x: x), is_made_anew(is_made_anew), is_made_anew(functools.partial(len))
     (True, False, True)
@@ -164,12 +165,12 @@ def is_made_anew(function: Any) -> bool:
 
 
 def is_partial(function: Any) -> bool:
-    """Whether it is a ``functools.partial``, and of no class of its own."""
+    """True if a function is a ``functools.partial``, and of no subclass."""
     return type(function) is functools.partial
 
 
 def is_plain(function: FunctionType) -> bool:
-    """Whether nothing but its code, defaults and cells makes a function what it is."""
+    """True if code, defaults and cells are all that makes a function what it is."""
     return not vars(function) and function.__name__ == function.__code__.co_name
 
 
@@ -204,7 +205,7 @@ def _names(node: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _may_be_twins(cls: type) -> bool:
-    """Whether all that instances are is their attributes, and no method hands the instance on."""
+    """True if attributes are all there is to instances, and no method passes ``self`` on."""
     own = [base for base in cls.__mro__ if base.__module__ not in _PLAIN_BASES]
     if own[-1] is not object or type(cls).__call__ is not type.__call__:
         return False
@@ -217,7 +218,7 @@ def _may_be_twins(cls: type) -> bool:
 
 
 def _reads_attributes(member: Any) -> bool:
-    """Whether a method only reads what ``self`` has, calls it, or takes an item of it."""
+    """True if a method only reads attributes of ``self``, calls them, or takes their items."""
     if isinstance(member, (staticmethod, classmethod)):
         return True
     parts = (member.fget, member.fset, member.fdel) if isinstance(member, property) else (member,)

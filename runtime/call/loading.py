@@ -1,4 +1,4 @@
-"""Generated text made callable, with what must still hold when it is called again."""
+"""Generated text made callable, and the conditions under which it may be called again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 @dataclass(eq=False)
 class Surroundings:
-    """What was read outside of a function, and must be what it was."""
+    """Values read outside of a function, which must be unchanged where its program is used."""
 
     captures: tuple[tuple[str, Reader], ...]
     guards: tuple[tuple[Reader, Any], ...]
@@ -64,13 +64,13 @@ class Surroundings:
 
     @classmethod
     def of(cls, traced: Traced) -> Surroundings:
-        """Those of a traced program, as they are now."""
+        """The surroundings of a traced program, as they are now."""
         captures = tuple((c.name, c.read) for c in traced.captures)
         guards = _distinct((g.read, g.value) for g in traced.guards)
         return cls(captures, guards, tuple(capture_key(read()) for _, read in captures))
 
     def still_valid(self) -> bool:
-        """Whether captured constants, and the types of captured arrays, are what they were."""
+        """True if captured constants, and the types of captured arrays, are unchanged."""
         try:
             for read, value in self.guards:
                 now = read()
@@ -113,7 +113,7 @@ class Program(Surroundings):
         return [made.builder.leaf_of_param[p] for p in params]
 
     def progress(self) -> str:
-        """How many of its kernels are ready to run."""
+        """The number of kernels that are ready to run, in words; empty if all are."""
         ready = {k.kernel for k in self.kernels if k.made}
         every = {k.kernel for k in self.kernels}
         if ready == every:
@@ -174,7 +174,7 @@ class Ready:
 
     @classmethod
     def of(cls, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]) -> Ready:
-        """What a program asks, with what is found now."""
+        """The checks for a program's next call, with the present values of all that it reads."""
         functions = {}
         unshadowed, guards = [], []
         for read, _ in program.guards:
@@ -198,7 +198,7 @@ class Ready:
         )
 
     def same(self) -> bool:
-        """Whether the functions are what they were."""
+        """True if functions have the same code and defaults, and no global shadows a builtin."""
         for function, code, defaults in self.functions:
             if function.__code__ is not code or function.__defaults__ is not defaults:
                 return False
@@ -233,7 +233,7 @@ class Ready:
 
 
 def overlaps_itself(x: Any) -> bool:
-    """Whether elements of an array may share memory, as in a sliding window.
+    """True if elements of an array may share memory, as in a sliding window.
 
     >>> overlaps_itself(np.lib.stride_tricks.sliding_window_view(np.ones(4), 2))
     True
@@ -251,7 +251,7 @@ def overlaps_itself(x: Any) -> bool:
 
 
 def _reads_function(read: partial[Any]) -> bool:
-    """Whether a guard reads what a function that is not changed has: its code, a default."""
+    """True if a guard reads the code, or a default, of a plain function."""
     if not isinstance(read.args[0], FunctionType):
         return False
     return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
@@ -266,7 +266,7 @@ def exact_key(value: Any) -> Any:
 
 
 def capture_key(value: Any) -> Any:
-    """What of a captured array, or number, the generated code depends on."""
+    """The parts of a captured array, or number, that the generated code depends on."""
     if isinstance(value, np.ndarray) or is_device_array(value):
         return (is_device_array(value), leaf_key(addressed(value)), value.flags.c_contiguous)
     return exact_key(value)
@@ -422,7 +422,7 @@ def _module(
 
 
 def conditions_of(traced: Traced) -> tuple[tuple[Condition, ...], frozenset[str]]:
-    """What was assumed of sizes, as functions of them."""
+    """The assumptions about sizes, as functions of them, and the arguments' symbols in them."""
     dims = traced.builder.dims
     found = [_condition(d, False, dims) for d in traced.assumptions]
     symbols = {s for d in traced.assumptions for s in d.symbols()}
@@ -456,7 +456,7 @@ def changed_numbers(program: Program) -> dict[Any, str]:
 
 
 def may_hold_again(program: Program) -> bool:
-    """Whether all that changed are flags, numbers and names: these may be again what they were."""
+    """True if only flags, numbers and names changed: these may return to what they were."""
     values = [value for read, value in program.guards if not _equal(_now(read), value)]
     return all(isinstance(value, (*_PLAIN, np.generic)) for value in values)
 

@@ -59,7 +59,7 @@ sent: list[tuple[tuple[str, str], bytes]] | None = None  # what this one compile
 
 @contextmanager
 def only_what_is_ready() -> Iterator[None]:
-    """Within, a kernel that would have to be compiled raises ``NotReady``."""
+    """Within it, a kernel that would have to be compiled raises ``NotReady``."""
     before = getattr(_waiting, "never", False)
     _waiting.never = True
     try:
@@ -124,7 +124,7 @@ class KernelCache:
             sent.append(((name, key), payload))
 
     def is_ready(self, types: Any) -> bool:
-        """Whether there is machine code for argument types that need but be loaded."""
+        """True if machine code for argument types is loaded, or need only be loaded."""
         known = tuple(types) in self.dispatcher.overloads
         return known or self._payload(types, self.dispatcher.targetctx.codegen()) is not None
 
@@ -195,7 +195,7 @@ def _within(value: Any) -> Any:
 
 
 def _work(dispatcher: Any) -> Any:
-    """What a kernel does, whatever its variables are called; itself, if errors tell its lines."""
+    """A key of what a kernel computes, for any variable names; itself, if errors tell its lines."""
     code = dispatcher.py_func.__code__
     refuses = dis.opmap["RAISE_VARARGS"] in code.co_code[::2] or _REFUSING & {*code.co_names}
     if refuses or dispatcher.targetoptions["boundscheck"] is not False:
@@ -227,7 +227,7 @@ def _quickly(dispatcher: Any) -> None:
 
 
 def module_key(text: str) -> str:
-    """What the code of a module depends on, apart from the machine and the types of a call."""
+    """The key of a module's machine code, apart from the machine and the types of a call."""
     numba = [*_numba_settings(), _helpers(), _numba_version()] if "@kernel" in text else []
     return "\n".join([*versions_used(), *numba, text])
 

@@ -1,7 +1,7 @@
-"""For one key of a call: what became part of the key, and the programs made so far.
+"""Plans: the programs made for one key of a call, and the values that became part of the key.
 
 Numbers and sizes that interpretation asked for are part of the key, as are choices that the sizes
-of a call decide. The function is read once for what a trace depends on: variants for other choices,
+of a call decide. The function is traced once for each key of a trace: variants for other choices,
 or with small sizes written into them, are made of copies of one traced program.
 """
 
@@ -30,7 +30,7 @@ _MOST_READ = 16  # traced programs kept at one time: each takes the room of a pr
 
 
 class Key(NamedTuple):
-    """Which of a plan's programs a call has."""
+    """The key by which a call finds its program in a plan."""
 
     known: frozenset[int]
     values: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
     @property
     def traced(self) -> tuple[Any, ...]:
-        """What the trace depends on."""
+        """The part of the key that the trace depends on."""
         return self[:3]
 
 
@@ -54,7 +54,7 @@ class ReadOnce:
         self.conditions, _ = conditions_of(traced)
 
     def serves(self, key: tuple[Any, ...], sizes: dict[str, int]) -> bool:
-        """Whether a program for a call with these sizes can be made of it."""
+        """True if a program for a call with these sizes can be made of this trace."""
         if self.key != key or not self.surroundings.still_valid():
             return False
         known = {**sizes, **capture_sizes(self.surroundings.captures)}
@@ -63,7 +63,7 @@ class ReadOnce:
 
 @dataclass(eq=False)
 class Plan:
-    """For one key: which values and sizes became part of the key, and the programs made so far."""
+    """The values and sizes that became part of one key, and the programs made for it so far."""
 
     leaves: frozenset[int] = frozenset()
     symbols: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class Plan:
         self.captures = {**self.captures, **{c.name: c for c in captures}}
 
     def full_key(self, leaves: list[Any], sizes: dict[str, int]) -> Key:
-        """What tells a call's program from others of the plan."""
+        """The key that tells a call's program from others of the plan."""
         values = tuple([_hashable(known_value(leaves[i])) for i in sorted(self.leaves)])
         if self.choices and self.captures:
             sizes = {**(self.captured_sizes() or {}), **sizes}
@@ -106,11 +106,11 @@ class Plan:
         self.signs |= frozenset(asked)
 
     def writes_few(self, sizes: dict[str, int]) -> bool:
-        """Whether a call has the small sizes that were written into one of the programs."""
+        """True if a call has the small sizes that were written into one of the programs."""
         return bool(self.few) and all(self.size(s, sizes) == n for s, n in self.few.items())
 
     def has_few(self, sizes: dict[str, int]) -> bool:
-        """Whether this call is the first that is worth a program with its small sizes in it.
+        """True if this call is the first that is worth a program with its small sizes in it.
 
         There is one such program for a plan: calls with other small sizes share the general one.
         """

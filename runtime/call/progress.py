@@ -1,4 +1,4 @@
-"""A word about what takes long: on the terminal after a second, in the log after ten.
+"""Progress of work that takes long: on the terminal after a second, in the log after ten.
 
 On a terminal a line says what is being made and how far it is; it goes when that is done. A
 notebook gets one line. Wherever the output goes, the logger ``calque`` warns after ten seconds, and
@@ -26,7 +26,7 @@ _log = logging.getLogger("calque")
 
 
 def is_terminal() -> bool:
-    """Whether a line on the standard error stream is read as it is written."""
+    """True if the standard error stream is a terminal, read as it is written."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):

@@ -22,7 +22,7 @@ _ENVIRONMENT = ("CALQUE_JIT", "CALQUE_CACHE", "CALQUE_DEBUG", "CALQUE_PRINT_AFTE
 
 
 class _Shared(dict[Any, Any]):
-    """What was generated of ``owner``; no copy or pickle of the function takes it along."""
+    """The programs generated of ``owner``; no copy or pickle of the function takes them along."""
 
     def __init__(self, owner: Any = None):
         super().__init__()
@@ -33,7 +33,7 @@ class _Shared(dict[Any, Any]):
 
 
 def shared(function: Any, chain: Any, make: Callable[[], Any]) -> Any:
-    """What was made before for a function and its transformations, else what ``make`` gives."""
+    """The object made before for a function and its transformations, else what ``make`` gives."""
     if type(function) is MethodType and isinstance(function.__self__, type):
         function, chain = function.__func__, (chain, function.__self__)
     if type(function) is not FunctionType and type(function) is not partial:
@@ -46,7 +46,7 @@ def shared(function: Any, chain: Any, make: Callable[[], Any]) -> Any:
 
 
 def kept(table: dict[Any, Any], chain: Any, make: Callable[[], Any]) -> Any:
-    """What a table has for transformations, declarations and the environment being as they are."""
+    """The entry of a table for transformations in the present environment, made if missing."""
     key = (chain, repr(chain), *_surroundings())
     try:
         found = table.get(key)
@@ -56,6 +56,6 @@ def kept(table: dict[Any, Any], chain: Any, make: Callable[[], Any]) -> Any:
 
 
 def _surroundings() -> tuple[Any, ...]:
-    """What else a program depends on, and no check of its captures sees."""
+    """The rest that a program depends on, which no check of its captures sees."""
     known = (len(FUNCTIONS), len(PRIMITIVES), len(REGISTERED))
     return (*known, *map(os.environ.get, _ENVIRONMENT))

@@ -1,4 +1,4 @@
-"""The parameters of a transformed function, and which of a call's leaves are static arguments."""
+"""The parameters of a transformed function, and the leaves of a call that are static."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
 def static_leaves(
     function: Any, options: dict[str, Any]
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], frozenset[int]] | None:
-    """Which leaves of a call belong to static arguments; None where none is."""
+    """A function that gives the leaves of a call's static arguments; None where none is static."""
     numbers, names = options.get("static_argnums", ()), options.get("static_argnames", ())
     if not numbers and not names:
         return None

@@ -1,10 +1,11 @@
-"""Functions that are made anew share programs: each call lends what it captured to a stand-in.
+"""Functions that are made anew share programs: calls bind their captures to closure templates.
 
-In ``for x in batches: p = p - grad(lambda p: loss(p, x))(p)`` each turn makes another function, of
-the same code. From the second on, programs are those of a stand-in, a function of this code with
-closure cells of its own, which hold what the present one has captured while its program is looked
-for. So what is captured is checked as ever, and an array that changes is an input. Closures that
-these only call (``def predict(p)`` in the loop, ``lambda p: loss(predict(p))``) have stand-ins too.
+In ``for x in batches: p = p - grad(lambda p: loss(p, x))(p)`` each iteration makes another function
+of the same code. From the second on, programs belong to a closure template, its stand-in: a
+function of this code with closure cells of its own, which hold the captures of the present function
+while its program is looked up. So captures are checked as ever, and an array that changes is an
+input. Closures that these only call (``def predict(p)`` in the loop, ``lambda p:
+loss(predict(p))``) have stand-ins too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _all: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class _Seen:
-    """What functions were made of that stand for themselves."""
+    """Functions that were made anew, but for which no stand-in can be: each is its own."""
 
     def __init__(self, kept: tuple[Any, ...]):
         self.kept = kept  # so that nothing else gets its id
@@ -35,7 +36,7 @@ class _Seen:
 
 
 class StandIn:
-    """What a program is generated of, in place of functions, or partials, that are made anew."""
+    """A closure template: programs are generated of it in place of functions made anew."""
 
     def __init__(self, lender: Any):
         self.lock = threading.Lock()
@@ -46,7 +47,7 @@ class StandIn:
         _all.add(self)
 
     def take(self) -> bool:
-        """Have it to oneself; False where this thread has it, or another one for long."""
+        """Lock the stand-in; False where this thread has it, or another one has it for long."""
         if self.owner == threading.get_ident() or not self.lock.acquire(timeout=_PATIENCE):
             return False
         self.owner = threading.get_ident()
@@ -56,7 +57,7 @@ class StandIn:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Let go of it, and of what was lent to it."""
+        """Release the captures bound to the stand-in, and its lock."""
         self.lender.empty()
         self.owner = 0
         self.lock.release()
@@ -103,7 +104,7 @@ def _is_called_as_a_user_says(kind: type) -> bool:
 
 
 def _free_all() -> None:
-    """In a forked child no other thread has a stand-in."""
+    """Free all stand-ins in a forked child, in which no other thread has one."""
     for stand_in in list(_all):
         stand_in.lock, stand_in.owner = threading.Lock(), 0
 
@@ -131,7 +132,7 @@ class Lent:
     def call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], check: Callable[[Any], None]
     ) -> Any:
-        """Run the program for a call, and give the stand-in back."""
+        """Run the program for a call, and release the stand-in."""
         dispatcher = self.dispatcher
         with self.stand_in:
             if kwargs:
@@ -150,7 +151,7 @@ class Lent:
         kwargs: dict[str, Any],
         check: Callable[[Any], None],
     ) -> Any:
-        """The same by other programs of the stand-in, which have a table of their own."""
+        """Run a program for a call that no table knows, found by the stand-in's own dispatcher."""
         with self.stand_in:
             return self._counted(programs, args, kwargs, check)
 

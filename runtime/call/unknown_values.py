@@ -1,4 +1,4 @@
-"""What interpretation needs to know, and a type, or an array on a GPU, does not tell."""
+"""Values that interpretation needs, and that a type, or an array on a GPU, does not tell."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _OFTEN = 3  # changes of a captured number, until it is an input
 
 
 class VaryingNumbers:
-    """Which captured numbers of a function change, by their places."""
+    """The captured numbers of a function that change, by their places."""
 
     def __init__(self, name: Callable[[], str]):
         self.name = name  # of the generated function
@@ -35,7 +35,7 @@ class VaryingNumbers:
                 self.inputs |= {place}
 
     def fix(self, places: Iterable[Any]) -> None:
-        """These cannot be inputs: a program is generated for each value, which is said once."""
+        """Generate a program for each value of these, which cannot be inputs, and warn once."""
         places = frozenset(places) & self.inputs
         self.inputs -= places
         self.fixed |= places

@@ -1,4 +1,4 @@
-"""Which statement has the wrong derivative: each is tested alone, at the values it had."""
+"""Find the statement whose derivative is wrong: each is tested alone, at the values it had."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ from calque.transpiler.ir import pytrees
 
 @dataclass(frozen=True)
 class Report:
-    """What ``check`` found: one comparison for each argument, and the statements at fault."""
+    """The findings of ``check``: one comparison for each argument, and the statements at fault."""
 
     rows: tuple[tuple[str, Comparison], ...]
     faults: tuple[Fault, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Whether forward mode, reverse mode and differences agree."""
+        """True if forward mode, reverse mode and differences agree."""
         return all(not row.verdict for _, row in self.rows)
 
     @property
@@ -37,7 +37,7 @@ class Report:
         return tuple(name for name, row in self.rows if row.is_zero)
 
     def with_more(self, other: Report) -> Report:
-        """This report, with what another one, of other arguments, has checked beyond it."""
+        """This report, completed by another one, which compared along other directions."""
         pairs = zip(self.rows, other.rows, strict=True)
         rows = tuple(two if one[1].is_zero or two[1].verdict else one for one, two in pairs)
         return Report(rows, self.faults or other.faults)
@@ -60,7 +60,7 @@ class Report:
         printer.text(str(self))  # so that a notebook shows the table
 
     def error(self) -> WrongDerivative:
-        """What ``check`` raises: the first statement at fault, or the argument."""
+        """The error that ``check`` raises: of the first statement at fault, or of the argument."""
         if self.faults:
             first, *others = self.faults
             lines = sorted({f.origin.line for f in others if f.origin})
@@ -101,7 +101,7 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
 
 
 def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Report:
-    """The report of ``check``, whatever it says."""
+    """The report of ``check``, whether or not the derivatives agree."""
     try:
         leaves, structure = pytrees.flatten(args)
     except NestedTooDeeply as error:

@@ -60,14 +60,14 @@ class Comparison:
         return abs(self.forward - reverse) / (1e-4 if self.single else 1e-9) / self.scale
 
     def _steps(self, slope: float) -> float:
-        """How far a slope is from differences: at a kink, from the slopes at its sides."""
+        """The distance of a slope from differences: at a kink, from the slopes at its sides."""
         kink = abs(self.left - self.right) > (0.3 if self.single else 1e-3) * self.scale
         low, high = sorted((self.left, self.right)) if kink else (self.differences,) * 2
         return max(low - slope, slope - high, 0.0) / (2e-2 if self.single else 1e-5) / self.scale
 
     @property
     def verdict(self) -> str:
-        """Which of the modes is wrong; empty if none is."""
+        """The mode that is wrong, in words; empty if none is."""
         if self.error <= 1.0:
             return ""
         if self.forward is None:
@@ -121,7 +121,7 @@ def _pushed(modes: Modes, leaves: list[Any], dots: list[Any]) -> tuple[Leaves, L
 
 
 def is_float(leaf: Any) -> bool:
-    """Whether a leaf has a derivative."""
+    """True if a leaf has a derivative: it is a float, complex, or an array of these."""
     kinds = np.ndarray | np.generic | float | complex
     return isinstance(leaf, kinds) and np.asarray(leaf).dtype.kind in "fc"
 
@@ -142,7 +142,7 @@ def direction(leaf: Any, rng: Any, symmetric: bool = False) -> Any:
 
 
 def is_symmetric(leaf: Any) -> bool:
-    """Whether a leaf is a stack of symmetric, or Hermitian, matrices."""
+    """True if a leaf is a symmetric, or Hermitian, matrix, or a stack of them."""
     value = np.asarray(leaf)
     square = value.ndim >= 2 and value.shape[-1] == value.shape[-2] > 1
     return square and np.array_equal(value, np.conj(np.swapaxes(value, -1, -2)))

@@ -1,7 +1,7 @@
-"""What CuPy modules that calque writes call: kernels that check what they are given, and grids.
+"""Functions that CuPy modules written by calque call: checked launches of kernels, and grids.
 
-In come CuPy's arrays and numbers, out go launches. A saved module carries the text of what it uses.
-Read ``launching``, then ``faults``.
+In come CuPy's arrays and numbers, out go launches. A saved module carries the text of those it
+uses. Read ``launching``, then ``faults``.
 """
 
 from calque.runtime.cuda.faults import checked_index, outside, raise_if_outside

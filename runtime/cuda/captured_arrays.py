@@ -18,7 +18,7 @@ from calque.runtime.gpus import cupy
 
 @dataclass(frozen=True)
 class _Moved:
-    """What was moved, as it was then, and where it is."""
+    """A captured array, as it was when it was moved, and the array on the GPU."""
 
     of: weakref.ref[Any]
     before: np.ndarray | None  # None for what cannot change
@@ -44,7 +44,7 @@ def moved(value: np.ndarray) -> Any:
 
 
 def _is(value: np.ndarray, before: np.ndarray | None) -> bool:
-    """Whether all bytes are what they were."""
+    """True if an array has the same bytes, dtype and shape as before."""
     if before is None:
         return True
     if value.dtype != before.dtype or value.shape != before.shape:

@@ -1,4 +1,4 @@
-"""Where arrays of the host go while ``with calque.default_device(...)`` is open in a thread."""
+"""The device for arrays of the host within ``with calque.default_device(...)``, by thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def chosen_gpu() -> int | None:
 
 @contextmanager
 def choosing(device: Device | None) -> Iterator[None]:
-    """Within it, a device is the chosen one."""
+    """Within it, the given device is the chosen one."""
     number = next(_numbers)
     contexts[number] = None
     devices = _local.__dict__.setdefault("devices", [])

@@ -174,7 +174,7 @@ class DeviceDispatcher(Dispatcher):
         return self._launcher(program), hidden
 
     def _launcher(self, program: Program) -> Callable[..., Any]:
-        """What runs a program: its launcher, or what replays its launches."""
+        """The callable that runs a program: its launcher, or a graph that replays its launches."""
         if program.launcher is None:
             call = program.call.loaded() if hasattr(program.call, "loaded") else program.call
             given = call, program.text, tuple(program.stored)
@@ -207,7 +207,7 @@ class DeviceDispatcher(Dispatcher):
         raise MixedDevices(f"{self.name()}: {said} are given together.", hint=moved_by)
 
     def _refuse_stores(self, program: Program, labels: Sequence[str], given: Sequence[Any]) -> None:
-        """What is stored into must be the caller's own memory on the GPU."""
+        """Raise if an argument that is stored into is not the caller's own memory on the GPU."""
         for position in program.written():
             leaf = given[position]
             if isinstance(leaf, np.ndarray):
@@ -233,7 +233,7 @@ def _library() -> Any:
 
 
 def _is_current(args: tuple[Any, ...], library: Any) -> bool:
-    """Whether the arrays of a call lie on the current device: all lie where the first does."""
+    """True if the arrays of a call lie on the current device: all lie where the first does."""
     if not args or type(args[0]) is not library.ndarray:
         return bool(library.cuda.runtime.getDeviceCount() == 1)
     return bool(args[0].data.device_id == library.cuda.runtime.getDevice())

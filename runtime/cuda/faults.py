@@ -1,9 +1,9 @@
-"""Indices that kernels found to be outside of their array: raised without a wait of their own.
+"""Indices that kernels found to be out of bounds: raised without an extra wait.
 
-A kernel never reads or stores outside. It makes NaN of what it would have read, skips the store,
-and leaves what went wrong in one cell of pinned host memory, which a GPU can write to. Each
-launcher with such indices looks into the cell first, which waits for nothing, and raises for a call
-that has finished; what waits anyway looks after waiting (``raise_if_outside``).
+A kernel never reads or stores out of bounds. It reads NaN instead, skips the store, and notes the
+fault in one cell of pinned host memory, which a GPU can write to. Each launcher with such indices
+looks into the cell first, which waits for nothing, and raises for a call that has finished; code
+that waits anyway looks after waiting (``raise_if_outside``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _cell() -> Any:
 
 @functools.cache
 def outside(*places: str) -> tuple[int, int]:
-    """What a kernel is given for checks in these statements: the cell, and the first one's number.
+    """The arguments of a kernel's checks in these statements: the cell, the first one's number.
 
     The others have the numbers after it.
     """

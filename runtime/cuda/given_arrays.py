@@ -18,7 +18,7 @@ _CUDA = (2, 13)  # DLPack's numbers for memory of a GPU, and for managed memory
 
 
 def lies_on_gpu(value: Any) -> bool:
-    """Whether a leaf is an array of CuPy, PyTorch, JAX, ... whose memory is a GPU's.
+    """True if a leaf is an array of CuPy, PyTorch, JAX, ... whose memory is a GPU's.
 
     >>> lies_on_gpu(np.ones(3))
     False
@@ -51,7 +51,7 @@ def lies_on_host(value: Any) -> bool:
 
 
 def any_on_gpu(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a leaf of the arguments lies on a GPU."""
+    """True if a leaf of the arguments lies on a GPU."""
     for value in (*args, *kwargs.values()):
         if type(value) in _HOST:
             continue
@@ -61,7 +61,7 @@ def any_on_gpu(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
             if any(map(lies_on_gpu, pytrees.flatten(value)[0])):
                 return True
         except NestedTooDeeply:
-            continue  # whoever looks for the program says which argument it is
+            continue  # the lookup of the program says which argument it is
     return False
 
 
@@ -79,7 +79,7 @@ def adopted(leaf: Any) -> Any:
 
 
 def may_be_stored_into(leaf: Any) -> bool:
-    """Whether another library's array may be changed: JAX's are constants for JAX."""
+    """True if another library's array may be changed: JAX's are constants for JAX."""
     if is_device_array(leaf):
         return True
     interface = getattr(leaf, "__cuda_array_interface__", None) or {}

@@ -1,6 +1,6 @@
-"""Launchers as CUDA graphs ask for them: what no graph can hold, and the text that is captured.
+"""Texts of launchers for CUDA graphs: what no graph can hold, and the text that is captured.
 
-What is captured is the launcher with two changes. Its launches are counted, and ``a @ b`` calls
+The captured text is the launcher with two changes. Its launches are counted, and ``a @ b`` calls
 cuBLAS by ``captured_products``, as CuPy refuses to while a stream captures.
 """
 
@@ -30,7 +30,7 @@ Call = Callable[..., Any]
 
 
 def why_not(text: str, least: int = 2) -> str | None:
-    """What of a launcher no graph can hold; None where it can be tried.
+    """The reason why no graph can hold a launcher; None where a capture can be tried.
 
     Without a loop of launches there must be ``least`` of them.
 
@@ -61,14 +61,14 @@ def why_not(text: str, least: int = 2) -> str | None:
 
 
 def _launches(node: ast.AST, kernels: set[str]) -> bool:
-    """Whether it launches: a kernel, or a product of matrices."""
+    """True if a node launches: a kernel, or a product of matrices."""
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult)
     return isinstance(node, ast.Call) and ast.unparse(node.func) in kernels
 
 
 def _is_capturable(function: ast.expr, kernels: set[str]) -> bool:
-    """Whether a call launches, makes an array or a view, or is of the host's numbers."""
+    """True if a call launches, makes an array or a view, or is of the host's numbers."""
     if isinstance(function, ast.Name):
         return function.id in kernels or function.id in _HOST_FUNCTIONS or _is_error(function.id)
     if not isinstance(function, ast.Attribute):
@@ -86,7 +86,7 @@ def _is_error(name: str) -> bool:
 
 
 def noting(call: FunctionType, text: str, number: list[int]) -> Call:
-    """The same launcher, which notes each launch, with products that a stream can capture.
+    """A launcher that notes each launch, with products that a stream can capture.
 
     It is for graphs of the current stream.
     """

@@ -1,12 +1,12 @@
 """Small launches in a row, captured as a CUDA graph: a replay costs the host one launch.
 
-A graph has the addresses of what it was captured with, and its numbers. So it has small arrays of
-its own, into which a call copies its arguments; large ones are read, and stored into, where they
-are, and a graph is for those which lie there: a training loop's come to the same addresses again.
-Results are copied into new arrays; all is done in the caller's stream. A graph is for calls of the
-same types, sizes and numbers on one stream; which come again is seen before anything is captured.
-What a graph cannot hold runs as before: a launcher that calls a library, a value that the host
-waits for, many bytes to copy, launches without end.
+A graph contains the addresses and the numbers of the arguments that it was captured with. So it has
+small arrays of its own, into which a call copies its arguments; large ones are read, and stored
+into, where they are, and the graph serves only calls with arrays at these addresses, to which those
+of a training loop return. Results are copied into new arrays; all is done in the caller's stream. A
+graph serves calls of the same types, sizes and numbers on one stream; only calls that come again
+are captured. Launchers that no graph can hold run as before: with calls of a library, a value that
+the host waits for, many bytes to copy, or launches without end.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class GraphedLauncher:
         return self.call(*args, **kwargs)
 
     def _is_due(self, key: Any) -> bool:
-        """Whether calls like this one come again."""
+        """True if calls with this key have come often enough to capture a graph."""
         if len(self.seen) >= _MOST_KEYS:
             self.seen.clear()
             self.off = not self.graphs and not self.always
@@ -150,7 +150,7 @@ class GraphedLauncher:
         return _Captured(graph, pool, buffers, own, results, shape, user)
 
     def _refuse_much(self, copies: int, launches: int, memory: int) -> None:
-        """What is dearer to copy than to launch, and what is no graph."""
+        """Raise NoGraph if there are too many or too few launches, or arrays are large."""
         if launches > MOST_LAUNCHES:
             raise NoGraph(f"it launches {launches} kernels, of at most {MOST_LAUNCHES}")
         if self.always:
@@ -198,7 +198,7 @@ def graphed(call: Call, text: str, stored: Sequence[int], name: str, wish: Any) 
 
 
 def _key(leaves: Sequence[Any], structure: Any, copied: bool) -> Any:
-    """What calls of one graph share; why there is none, in words, for others."""
+    """The key that calls of one graph share; for others the reason, in words, why there is none."""
     cuda = cupy().cuda
     array, stream = cupy().ndarray, cuda.get_current_stream()
     found: list[Any] = [structure, cuda.runtime.getDevice(), stream.ptr]
@@ -229,7 +229,7 @@ def _key(leaves: Sequence[Any], structure: Any, copied: bool) -> Any:
 
 
 def _stays(array: Any) -> bool:
-    """Whether an argument is too large to be copied at each call."""
+    """True if an argument is too large to be copied at each call."""
     return bool(array.nbytes > IN_PLACE)
 
 

@@ -54,7 +54,7 @@ class KeptKernel:
 
 
 def _can_compile(library: Any) -> bool:
-    """Whether this CuPy compiles to what can be kept."""
+    """True if this CuPy can compile kernels to a form that can be kept."""
     places = ("cuda.compiler.compile_using_nvrtc", "cuda.nvrtc.getVersion", "cuda.function.Module")
     for place in places:
         found: Any = library

@@ -159,7 +159,7 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
 
 
 def _parameter(text: str) -> tuple[str, str, Any, Any]:
-    """What a parameter is, its name, its dtype, and what makes its numbers.
+    """A parameter's use, its name, its dtype, and the function that makes its numbers.
 
     >>> _parameter("const float* __restrict__ x"), _parameter("Index n")[:3]
     (('read', 'x', dtype('float32'), None), ('integer', 'n', None))

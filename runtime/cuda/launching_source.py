@@ -1,4 +1,4 @@
-"""What launchers of CUDA C call, as text: for saved modules, which import no calque."""
+"""Definitions that launchers of CUDA C call, as text: for saved modules, without calque."""
 
 from __future__ import annotations
 

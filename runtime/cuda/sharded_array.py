@@ -1,4 +1,4 @@
-"""An array whose parts lie on several GPUs: what ``pmap`` and ``shard_map`` give, and take back."""
+"""An array whose parts lie on several GPUs: a result, or argument, of ``pmap``, ``shard_map``."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ShardedArray:
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return int(np.prod(self.shape))
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""What ``pmap`` and ``shard_map`` deal out to GPUs: parts go there, and results stay there.
+"""Parts on GPUs for ``pmap`` and ``shard_map``: arguments dealt out, results that stay there.
 
-What lies on the host is moved, a part to each GPU; what lies on one GPU is copied to the others; a
+An array on the host is moved, a part to each GPU; one on a GPU is copied to the others; a
 ``ShardedArray`` that is dealt out as the call needs it is taken as it is.
 """
 
@@ -101,7 +101,7 @@ def _moved(array: Any, device: Device) -> Any:
 
 
 def _element(cut: Cut) -> tuple[Any, ...]:
-    """What takes away the axis along which a part has one element."""
+    """The index that takes away the axis along which a part has one element."""
     assert cut.element is not None
     return (*[slice(None)] * cut.element[1], 0)
 
@@ -109,7 +109,7 @@ def _element(cut: Cut) -> tuple[Any, ...]:
 def index_of(
     cut: Cut, shape: Sequence[int], sizes: dict[Hashable, int], place: Place
 ) -> Index:
-    """Where the part of a device at this place stands in an array of this shape."""
+    """The index, in an array of this shape, of the part of a device at this place."""
     found = [slice(0, size) for size in shape]
     if cut.element:
         name, axis = cut.element
@@ -126,7 +126,7 @@ def index_of(
 def whole_on_gpus(
     results: Sequence[Any], cuts: Sequence[Cut], layout: Layout, devices: Sequence[Device]
 ) -> Any:
-    """What all devices gave: the first one's, where it is whole; else an array of their parts."""
+    """The devices' results: the first one's, where it is whole; else an array of their parts."""
     leaves, structure = pytrees.flatten(results[0])
     others = [pytrees.flatten(r)[0] for r in results]
     made = [

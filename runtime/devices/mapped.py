@@ -1,4 +1,4 @@
-"""What ``pmap`` and ``shard_map`` share: one program for all devices, run by an engine."""
+"""The common part of ``pmap`` and ``shard_map``: one program for all devices, run by an engine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from calque.transpiler.transformations.mesh_programs import (
 
 
 class DeviceProgram(Transformed):
-    """What one device runs; its first parameters are the communicators."""
+    """The program that each device runs; its first parameters are the communicators."""
 
     def __init__(
         self,
@@ -120,15 +120,15 @@ class Mapped(Transformed):
         return tuple(pytrees.unflatten(structure, parts))
 
     def cuts_of_arguments(self, layout: Layout) -> list[Cut]:
-        """How each leaf of the arguments is dealt out."""
+        """The cut by which each leaf of the arguments is dealt out."""
         raise NotImplementedError
 
     def cuts_of_result(self, layout: Layout, result: Any) -> list[Cut]:
-        """How each leaf of a result, whose leaves are Slots, is put together."""
+        """The cut by which each leaf of a result, whose leaves are Slots, is put together."""
         raise NotImplementedError
 
     def cuts_of_results(self, result: Any, layout: Layout) -> list[Cut]:
-        """The same of a result that a device gave; an error where it cannot be put together."""
+        """The cuts of a device's result; raises where the parts cannot be put together."""
         raise NotImplementedError
 
     def devices(self, layout: Layout) -> list[Device]:
@@ -222,7 +222,7 @@ class Mapped(Transformed):
         return whole_on_gpus(results, self.cuts_of_results(results[0], layout), layout, devices)
 
     def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
-        """For a call by name: what takes all by position, and the arguments in that order."""
+        """The function that takes all arguments by position, and these, for a call by name."""
         raise refuse_names(self.kind, [*kwargs])
 
     def program_of(
@@ -255,11 +255,11 @@ class Mapped(Transformed):
         return GPUS if name is None and self.on_gpus() else chosen(name)
 
     def on_gpus(self) -> bool:
-        """Whether the devices that it was given are GPUs."""
+        """True if the devices that it was given are GPUs."""
         raise NotImplementedError
 
     def in_parts(self) -> bool:
-        """Whether a call is given this process's part of arrays, as the other processes theirs."""
+        """True if a call is given this process's part of arrays, as the other processes theirs."""
         return _in_parts(self.options)
 
 
@@ -358,7 +358,7 @@ def _example(leaf: Any, cut: Cut, sizes: dict[Hashable, int]) -> Any:
 
 
 def require_one_process(self: Any, machine: Any) -> None:
-    """Within a transformation devices are the examples of a batch, in one process."""
+    """Raise if a mapped function is called within a transformation under MPI."""
     if _in_parts(self.options):
         raise UnsupportedFunction(
             f"Under mpiexec {self.kind} cannot be called within another transformation: each rank "

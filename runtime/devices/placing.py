@@ -1,4 +1,4 @@
-"""``device_put``, ``shard`` and their kin: where arrays lie, on the host or on a GPU."""
+"""``device_put``, ``shard`` and their kin: placement of arrays, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from calque.transpiler.transformations.mesh_programs import Layout, PartitionSpe
 
 @dataclass(frozen=True)
 class NamedSharding:
-    """How an array lies on a mesh: ``spec`` says which axes of the mesh cut which of its axes.
+    """The layout of an array on a mesh: ``spec`` says which mesh axes cut each of its axes.
 
     As ``jax.sharding.NamedSharding``. Raises ValueError for a name that the mesh has not.
 

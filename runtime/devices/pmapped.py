@@ -52,7 +52,7 @@ class Pmapped(Mapped):
     """``pmap(f)``: one axis of devices, which the arguments have and a device's part has not."""
 
     def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
-        """One axis, as long as what the arguments have of it."""
+        """The layout with one axis, whose size is that of the arguments' mapped axes."""
         axes = self.options["axes"]
         places = tuple(self._leaf_axes(args))
         size = self._size(args, places)
@@ -71,7 +71,7 @@ class Pmapped(Mapped):
         return take(self._have(), layout.axes[0][1])
 
     def on_gpus(self) -> bool:
-        """Whether it was given GPUs."""
+        """True if it was given GPUs."""
         given = self.options["devices"]
         return bool(given) and all(d.platform == "gpu" for d in given)
 
@@ -121,7 +121,7 @@ class Pmapped(Mapped):
         return size
 
     def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:
-        """For a call by name: what takes all by position, and the arguments in that order."""
+        """The function that takes all arguments by position, and these, for a call by name."""
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         if bound.kwargs:
             raise refuse_names(self.kind, [*bound.kwargs])
@@ -184,7 +184,7 @@ class Pmapped(Mapped):
 
 
 def _length(leaves: Sequence[Any], places: Sequence[int | None]) -> int:
-    """How many elements all arrays have along their mapped axis; 0 where that asks for words."""
+    """The common length of all mapped axes; 0 where they differ, or an array has none."""
     lengths = set()
     for leaf, axis in zip(leaves, places, strict=True):
         if axis is not None:

@@ -44,11 +44,11 @@ class Sharded(Mapped):
         return layout_of(self.options, args, getattr(self, "__name__", "the function"))
 
     def devices(self, layout: Layout) -> list[Device]:
-        """Those of the mesh."""
+        """The devices of the mesh."""
         return list(self.options["mesh"].devices.flat)
 
     def on_gpus(self) -> bool:
-        """Whether the mesh is one of GPUs."""
+        """True if the mesh is one of GPUs."""
         return bool(self.options["mesh"].platform == "gpu")
 
     def require_cuts(self, args: tuple[Any, ...], layout: Layout) -> None:
@@ -117,7 +117,7 @@ class Sharded(Mapped):
 
 
 def layout_of(options: dict[str, Any], args: Sequence[Any], name: str) -> Layout:
-    """What ``shard_map`` was told, for these arguments."""
+    """The layout that the options of ``shard_map`` mean for these arguments."""
     shape = tuple(options["mesh"].shape.items())
     given = tuple(specs_of_arguments(options["in_specs"], args, name))
     return Layout(shape, given, options["out_specs"], options["check_vma"])

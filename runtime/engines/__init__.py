@@ -1,7 +1,6 @@
-"""Engines: what runs one program on many devices, and carries what they tell each other.
+"""Engines: they run one program on many devices, and carry the messages between these.
 
 In comes a generated program of one device, with the arguments of each; out come the results of
-each. Read ``communicator`` first (what a collective is made of) and ``engine`` (what an engine
-answers), then ``threads``, ``gpu_threads``, ``mpi`` and ``mpi_gpus``; ``choosing`` has them by
-name.
+each. Read ``communicator`` first (the operations of collectives) and ``engine`` (the interface),
+then ``threads``, ``gpu_threads``, ``mpi`` and ``mpi_gpus``; ``choosing`` has them by name.
 """

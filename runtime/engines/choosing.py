@@ -1,4 +1,4 @@
-"""The engines by their names, and which one is meant."""
+"""The engines by their names, and the choice of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device's program calls: the collectives, made of the few things that an engine can do."""
+"""The collectives that a device's program calls, made of a few operations of an engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an engine is: what a device's program calls with it, what launches it, and who runs it.
+"""The interface of engines: a program's collectives, its launcher, and how its devices run.
 
-A further one is a class like ``ThreadEngine``, and a row in ``choosing``.
+A further engine needs a class like ``ThreadEngine``, and a row in ``choosing``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _running = free_in_children("GPUs", threading.RLock())  # NCCL's communicators a
 
 
 class Engine:
-    """What carries messages between devices. By default they are all in this process."""
+    """A way to run devices and carry their messages. By default all are in this process."""
 
     name: str
     launcher: type[DeviceLauncher]  # the text of what starts a device's program
@@ -39,11 +39,11 @@ class Engine:
     platform = "cpu"  # of its devices
 
     def is_running(self) -> bool:
-        """Whether this process is one of several devices."""
+        """True if this process is one of several devices."""
         return False
 
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return 1
 
     def rank(self) -> int:
@@ -55,14 +55,14 @@ class Engine:
         return x[None]
 
     def gpu_communicators(self, shape: Sequence[int]) -> tuple[Any, ...]:
-        """What this process's program of arrays on its GPU is called with, if it is one of many."""
+        """The communicators of this process's program on its GPU, if it is one of many."""
         raise NotImplementedError
 
     def roll_call(self, text: str, description: str) -> None:
         """Every process is about to run the same program on the same shapes, or all raise."""
 
     def more(self, count: int) -> str:
-        """How to have so many devices."""
+        """Advice on how to have so many devices, for messages."""
         raise NotImplementedError
 
     def run(
@@ -75,7 +75,7 @@ class Engine:
         raise NotImplementedError
 
     def text(self) -> Module | None:
-        """What a module that imports no calque has of it, if it needs something."""
+        """The definitions that a module without calque needs; None if it needs none."""
         return None
 
 
@@ -86,13 +86,13 @@ class ThreadEngine(Engine):
     launcher = ThreadLauncher
 
     def more(self, count: int) -> str:
-        """By an environment variable."""
+        """Advice to set an environment variable."""
         return f"set CALQUE_CPU_DEVICES={count} before the program starts"
 
     def run(
         self, program: Program, arguments: Arguments, named: dict[str, Any], shape: Sequence[int]
     ) -> list[Any]:
-        """All of them, in threads."""
+        """Run the program on all devices, each in a thread."""
         return threads.run(program, arguments, named, shape)
 
     def text(self) -> Module:
@@ -106,7 +106,7 @@ class GpuEngine(ThreadEngine):
     name, platform, launcher = "nccl", "gpu", GpuLauncher
 
     def more(self, count: int) -> str:
-        """By a machine that has them."""
+        """Advice to give the devices more data each."""
         return "give each of them more of the data"
 
     def run(

@@ -1,8 +1,8 @@
 """Devices that are GPUs of this process: for each a thread launches, and NCCL carries messages.
 
-A collective is put into the device's stream as a launch is, and nobody waits for it on the host.
-What NCCL has no word for is made of what it has: extrema of floats, in which it drops NaN, and sums
-of dtypes that it does not add are taken of gathered arrays. Numbers that the host knows are told
+A collective is put into the device's stream as a launch is, and no thread of the host waits for it.
+Operations that NCCL lacks are made of those that it has: extrema of floats, in which it drops NaN,
+and sums of dtypes that it does not add are taken of gathered arrays. Numbers that the host knows go
 from thread to thread. Where CuPy was built without NCCL, arrays go by the host.
 """
 
@@ -40,7 +40,7 @@ def nccl() -> Any:
 
 
 def is_there(x: Any) -> bool:
-    """Whether a value is an array on a GPU."""
+    """True if a value is an array on a GPU."""
     import cupy as cp
 
     return isinstance(x, cp.ndarray)
@@ -61,7 +61,7 @@ def reduced_rows(operation: Any, rows: Any) -> Any:
 
 
 class GpuCommunicator(Communicator):
-    """What a program calls, of arrays of CuPy, made of what an engine gives."""
+    """The collectives for arrays of CuPy, made of a few operations of an engine."""
 
     def all_gather(self, x: Any, axis: int = 0) -> Any:
         """All devices' arrays along a new axis."""
@@ -102,7 +102,7 @@ class StagedCommunicator(ThreadCommunicator):
     gpu: int  # its number
 
     def allreduce(self, x: Any, operation: Any) -> Any:
-        """On the host, in the order of the devices."""
+        """Reduce on the host, in the order of the devices."""
         if not is_there(x):
             return super().allreduce(x, operation)
         return _there(super().allreduce(x.get(), operation))
@@ -164,7 +164,7 @@ class NcclCommunicator(GpuCommunicator, StagedCommunicator):
         return getattr(self.nccl, f"NCCL_{kind}"), parts, word
 
     def allreduce(self, x: Any, operation: Any) -> Any:
-        """By NCCL, where it has the operation for this dtype; else of gathered arrays, in order."""
+        """Reduce by NCCL if it has the operation for this dtype; else reduce gathered arrays."""
         import cupy as cp
 
         if not is_there(x):

@@ -2,8 +2,8 @@
 
 A program's collectives are calls of mpi4py (``spmd.mpi_calls``), as in a saved script.
 Each call begins with a roll call: a rank that is about to run another program, or the same on other
-shapes, is named on all ranks, and so is one that has ended; nobody waits for it. A rank that raises
-prints its traceback and ends all.
+shapes, is named on all ranks, and so is one that has ended; no rank waits for it. A rank that
+raises prints its traceback and ends all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEAVING = bytes(16)  # the roll call of a rank that ends
 
 @functools.cache
 def _is_running() -> bool:
-    """Whether this process is one of several that ``mpiexec`` started, and mpi4py is there."""
+    """True if ``mpiexec`` started this process as one of several, and mpi4py is there."""
     started = any(os.environ.get(name, "1").strip() not in ("", "1") for name in _SIZES)
     return started and importlib.util.find_spec("mpi4py") is not None
 
@@ -99,11 +99,11 @@ class MpiEngine(Engine):
     launcher, library = MpiLauncher, MPI_CALLS
 
     def is_running(self) -> bool:
-        """Whether this process is one of several that ``mpiexec`` started, and mpi4py is there."""
+        """True if ``mpiexec`` started this process as one of several, and mpi4py is there."""
         return _is_running()
 
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return int(_world().Get_size())
 
     def rank(self) -> int:
@@ -118,7 +118,7 @@ class MpiEngine(Engine):
         return found
 
     def more(self, count: int) -> str:
-        """By mpiexec."""
+        """Advice to use mpiexec."""
         return f"start the program with mpiexec -n {count}"
 
     def run(
@@ -128,7 +128,7 @@ class MpiEngine(Engine):
         return [program(*_communicators(tuple(shape)), *arguments[0], **named)]
 
     def gpu_communicators(self, shape: Sequence[int]) -> tuple[MpiGpuCommunicator, ...]:
-        """What a program of arrays on this rank's GPU is called with, along each axis."""
+        """The communicators of a program of arrays on this rank's GPU, one along each axis."""
         direct = takes_gpu_buffers()
         return tuple(MpiGpuCommunicator(comm, direct) for comm in _communicators(tuple(shape)))
 

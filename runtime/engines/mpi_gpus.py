@@ -2,8 +2,8 @@
 
 An MPI that is CUDA-aware takes CuPy's arrays as they are: ``CALQUE_MPI_CUDA=1`` says so, or its
 info ``mpi_memory_alloc_kinds``. Any other would read them as the host's memory, and crash: there
-arrays go by the host, which is always right. MPI knows no streams: what makes an array is waited
-for.
+arrays go by the host, which is always right. MPI knows no streams, so each call waits until the
+array has been computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calque.transpiler.spmd.mpi_calls import ADDED
 
 @functools.cache
 def takes_gpu_buffers() -> bool:
-    """Whether MPI takes arrays on a GPU as they are."""
+    """True if MPI takes arrays on a GPU as they are."""
     said = os.environ.get("CALQUE_MPI_CUDA", "").strip()
     if said in ("0", "1"):
         return said == "1"

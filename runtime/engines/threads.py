@@ -40,11 +40,11 @@ class ThreadCommunicator(Communicator):
         self.team.meeting.wait()
 
     def abort(self, error: BaseException) -> None:
-        """Break the barrier: whoever waits, or comes, raises ``BrokenBarrierError``."""
+        """Break the barrier: threads that wait, or come later, raise ``BrokenBarrierError``."""
         self.team.meeting.abort()
 
     def _exchange(self, x: Any, read: Callable[[list[Any]], Any]) -> Any:
-        """What ``read`` makes of all devices' values; they stay as they are until all have read."""
+        """The result of ``read`` on all devices' values, unchanged until all devices have read."""
         self.team.given[self.rank] = x
         self.barrier()
         found = read(self.team.given)

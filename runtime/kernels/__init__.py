@@ -1,8 +1,8 @@
-"""What kernels are made of, for Numba: the decorator, and NumPy's functions on numbers.
+"""Building blocks of kernels for Numba: the decorator, and NumPy's functions on numbers.
 
 In comes the text of kernels, which imports the names here; out comes machine code. Read
 ``decorator``, then ``kernel_functions``; ``trimmed_compiler`` is Numba's compiler for this process,
-less what kernels have no need of. Saved modules carry plain functions in their place: see
+less the passes that kernels do not need. Saved modules carry plain functions in their place: see
 ``standalone``.
 """
 

@@ -1,7 +1,8 @@
 """Functions of complex numbers that kernels call: NumPy's meaning to the ends of their range.
 
-Numba's own multiply what has overflowed, and so lose what is finite, infinite or zero. The cases
-and their signs are those of C's Annex G; most compute with a complex64 number as complex128.
+Numba's own functions multiply overflowed intermediates, and so lose finite, infinite or zero
+results. The cases and their signs are those of C's Annex G; most compute with a complex64 number as
+complex128.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LN2 = math.log(2.0)
 
 
 def _of_parts(function, z):
-    """How Numba has a function of two parts as one of a complex number."""
+    """Numba's version for a complex number of a function of its two parts."""
     if z == complex64:
         return lambda z: np.complex64(function(np.float64(z.real), np.float64(z.imag)))
     return lambda z: function(z.real, z.imag)

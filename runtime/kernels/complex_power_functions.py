@@ -1,6 +1,6 @@
 """Powers of complex numbers that kernels call: NumPy's meaning to the ends of their range.
 
-Numba's take a logarithm whatever the exponent is, and NaN for what overflows.
+Numba's take a logarithm for any exponent, and give NaN where a result overflows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _product(a, b):
 
 @register_jitable(**AS_WRITTEN)
 def _whole_power(a, n, one):
-    """By squares, in the order of NumPy."""
+    """A power by repeated squares, in the order of NumPy."""
     if a.real == 0.0 and a.imag == 0.0 and n != 0:
         return complex(0.0, 0.0) if n > 0 else complex(np.nan, np.nan)
     if n == 1:
@@ -89,7 +89,7 @@ def _infinite_product(a, b):
 
 @register_jitable(**AS_WRITTEN)
 def _direction(z):
-    """Of an infinite number one of length 1 or so; 0 for a part that is no number."""
+    """The direction of an infinite number, of length 1 or so; 0 for a part that is NaN."""
     x, y = z.real, z.imag
     if abs(x) == np.inf or abs(y) == np.inf:
         x = math.copysign(1.0 if abs(x) == np.inf else 0.0, x)
@@ -100,7 +100,7 @@ def _direction(z):
 
 @register_jitable(**AS_WRITTEN)
 def _power(a, b, one):
-    """By the logarithm, rounded as NumPy has it."""
+    """A power by the logarithm, rounded as NumPy's."""
     n = int(b.real) if abs(b.real) < 100.0 else 100
     if b.imag == 0.0 and b.real == n and n < 100:
         return _whole_power(a, n, one)

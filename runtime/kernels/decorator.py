@@ -36,7 +36,7 @@ FLAGS = {"contract", "reassoc"}
 OFF = ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion")
 ON_THREADS = {"prange": True, **dict.fromkeys(OFF, False)}
 CHOICES = {"maximum", "minimum", "max", "min"}
-vrange = range  # of a loop whose rounds may run side by side, in one vector
+vrange = range  # of a loop whose iterations may run side by side, in one vector
 
 
 def kernel(function=None, *, parallel="auto", boundscheck=False, reassociate=True):
@@ -133,7 +133,7 @@ class VersionChoice:
 
 
 def _has_prange(function):
-    """Whether a kernel, or a part that it calls, has a loop for threads."""
+    """True if a kernel, or a part that it calls, has a loop for threads."""
     names = function.__code__.co_names
     called = (function.__globals__.get(n) for n in names)
     parts = [c.py_func for c in called if hasattr(c, "on_threads")]
@@ -327,13 +327,13 @@ class _Distinct(ir.MDValue):
         super().__init__(module, (), str(len(module.metadata)))
 
     def descr(self, buf):
-        """Its text."""
+        """Write the text of the metadata."""
         super().descr(buf)
         buf[-2] = f"distinct {buf[-2]}"
 
 
 class _SideBySide(Lower):
-    """Tells LLVM that no round of a ``vrange`` loop touches what another one writes.
+    """Tells LLVM that no iteration of a ``vrange`` loop touches what another one writes.
 
     See "llvm.loop.parallel_accesses" in LLVM's language reference. Else LLVM compares all addresses
     before each loop, and gives up where arrays are many or rows of one array meet in a nest.
@@ -349,7 +349,7 @@ class _SideBySide(Lower):
         made[here] = [here, *self.function.blocks[before:]]
 
     def lower_function_body(self):
-        """The function, its loops with what is known of them."""
+        """Write the function, with metadata on its loops."""
         loops = compute_cfg_from_blocks(self.blocks).loops().values()
         headers = {loop.header for loop in loops}
         innermost = [loop for loop in loops if headers & set(loop.body) == {loop.header}]
@@ -363,7 +363,7 @@ class _SideBySide(Lower):
         return entry
 
     def _note_kept(self, loop):
-        """Note the arrays of which a round may store an element as it was, block by block."""
+        """Note, block by block, the arrays into which iterations may store unchanged elements."""
         statements = [s for label in loop.body for s in self.blocks[label].body]
         stored = {s.target.name for s in statements if isinstance(s, numba_ir.SetItem)}
         values = [s.value for s in statements if isinstance(s, numba_ir.Assign)]
@@ -374,10 +374,10 @@ class _SideBySide(Lower):
             self.kept.update((id(self.blocks[label]), stored) for label in loop.body)
 
     def lower_getitem(self, resty, expr, value, index, signature):
-        """An element; one that may be stored as it was is not known to be one.
+        """Load an element; hide from LLVM that it may be stored unchanged.
 
-        Else LLVM stores the others only, with a mask, which takes several times as long on some
-        processors as to store all.
+        Else LLVM stores only the other elements, with a mask, which takes several times as long on
+        some processors as to store all.
         """
         found = super().lower_getitem(resty, expr, value, index, signature)
         if not isinstance(resty, Float) or value.name not in self.kept.get(self.in_block, ()):
@@ -411,28 +411,28 @@ class _SideBySide(Lower):
         for block in blocks:
             for s in block.instructions:
                 if isinstance(s, (ir.LoadInstr, ir.StoreInstr)):
-                    # what a variable holds, rounds may hand on: a sum
+                    # a variable may carry a value from one iteration to the next: a sum
                     if not isinstance(s.operands[-1], ir.AllocaInstr):
                         s.set_metadata("llvm.access.group", group)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Lowering(BaseNativeLowering):
-    """Numba's last step, with what is known of loops."""
+    """Numba's last step, with metadata on loops."""
 
     _name = "calque_lowering"
 
     @property
     def lowering_class(self):
-        """What writes LLVM's instructions."""
+        """The class that writes LLVM's instructions."""
         return _SideBySide
 
 
 class _Proven(Wrapping):
-    """That compiler for functions whose computed indices are all proven to be inside."""
+    """The compiler for functions whose computed indices are all proven to be in bounds."""
 
     def define_pipelines(self):
-        """Its passes and one more."""
+        """The compiler's passes and one more."""
         (passes,) = super().define_pipelines()
         passes.add_pass_after(_CountFromStart, ReconstructSSA)
         passes.passes = [

@@ -138,7 +138,7 @@ class _PythonIntegers(FunctionPass):
         return True
 
     def _as_size(self, function, statements, number):
-        """Whether a number is only compared with sizes, and an index."""
+        """True if a number is only compared with sizes, or an index."""
         if len(function._definitions[number.name]) != 1:
             return False
         for s in statements:

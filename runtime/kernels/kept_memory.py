@@ -1,8 +1,8 @@
-"""Memory that one call is done with is there for the next, without a page fault for each page.
+"""Memory that one call frees is kept for the next, without a page fault for each page.
 
-A gradient makes the same large arrays in each call. The C library gives what is free at the end of
-its memory back to the system from a few MB on, which then clears each page anew when it is touched:
-half of the time of a gradient that saves 20 MB. With the first kernel it is told to keep more.
+A gradient makes the same large arrays in each call. The C library returns free memory at the end of
+its heap to the system from a few MB on, which then clears each page anew when it is touched: half
+of the time of a gradient that saves 20 MB. With the first kernel it is told to keep more.
 """
 
 from __future__ import annotations

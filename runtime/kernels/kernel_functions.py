@@ -260,7 +260,7 @@ def _array_min(x):
 
 
 def searchsorted_left(a, v):
-    """How many elements of a sorted array are less than ``v``; NaN is the largest number."""
+    """The number of elements of a sorted array less than ``v``; NaN is the largest number."""
     return np.searchsorted(a, v)
 
 
@@ -270,7 +270,7 @@ def _searchsorted_left(a, v):
 
 
 def searchsorted_right(a, v):
-    """How many elements of a sorted array are at most ``v``; NaN is the largest number."""
+    """The number of elements of a sorted array at most ``v``; NaN is the largest number."""
     return np.searchsorted(a, v, side="right")
 
 
@@ -328,7 +328,7 @@ def _divide(a, b):
 
 @register_jitable
 def _complex_quotient(a, b):
-    """By the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
+    """A quotient by the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
     if abs(b.real) >= abs(b.imag):
         if b.real == 0 and b.imag == 0:
             return complex(a.real / abs(b.real), a.imag / abs(b.real))
@@ -383,7 +383,7 @@ def _whole_exponent(n):
 
 
 def shift_count(n):
-    """By how many bits Python shifts an integer; ValueError for a number below zero."""
+    """The number of bits by which Python shifts; ValueError for a number below zero."""
     if n < 0:
         raise ValueError("negative shift count")
     return n

@@ -1,8 +1,8 @@
-"""Numba's question whether there is BLAS, put off until something asks.
+"""Numba's test for BLAS, which imports SciPy, postponed until something needs the answer.
 
-Numba asks when it loads what it knows of arrays, before the first kernel is compiled, by importing
-SciPy's linear algebra: a fifth of a short first call. Only its ``np.correlate`` and ``np.convolve``
-want the answer; what multiplies matrices imports SciPy itself.
+Numba makes the test when it loads its module of array functions, before the first kernel is
+compiled: a fifth of a short first call. Only its ``np.correlate`` and ``np.convolve`` need the
+answer; its matrix products import SciPy themselves.
 """
 
 from __future__ import annotations

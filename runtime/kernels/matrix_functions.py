@@ -1,4 +1,4 @@
-"""What kernels do with small matrices: NumPy's functions, as loops for Numba and as Python's own.
+"""Functions of small matrices that kernels call: NumPy's, as loops for Numba and as Python's.
 
 A call of LAPACK takes longer than the work itself where there are few rows, and its binding for
 Numba needs SciPy. The method is LAPACK's: rows are swapped such that each pivot is the largest.
@@ -64,7 +64,7 @@ def _one(x, k):
 
 @register_jitable
 def _same(x, k):
-    """What goes with each matrix of a stack."""
+    """The same array for each matrix of a stack."""
     return x
 
 

@@ -1,8 +1,8 @@
 """A kernel's elements, sizes and loops in few instructions.
 
-Numba copies all that it knows of an array at each access, some forty instructions that LLVM has to
-clean away again, and a loop over a range takes a hundred. Here an access is the place's arithmetic
-and one load, of what is known of an argument from the function's start on.
+Numba copies an array's whole descriptor at each access, some forty instructions that LLVM has to
+remove again, and a loop over a range takes a hundred. Here an access is the arithmetic of the
+address and one load; the members of arguments' descriptors are read once, at the function's start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DATA, SHAPE, STRIDES = 4, 5, 6  # members of an array, as Numba has them
 
 
 def is_plain(t: Any) -> bool:
-    """Whether a type's values hold no memory."""
+    """True if a type's values hold no memory."""
     if isinstance(t, BaseTuple):
         return all(map(is_plain, t))
     if isinstance(t, Pair):
@@ -36,11 +36,11 @@ class ShortLowering(Lower):
     """Numba's lowering, with short forms of what kernels are full of."""
 
     def init(self) -> None:
-        """Nothing is known yet."""
+        """Start with empty tables."""
         super().init()
         self._given: dict[str, dict[Any, Any]] = {}  # arrays that are arguments: their members
         self._tuples: dict[str, list[tuple[Any, Any]]] = {}  # of numbers: these, and their types
-        self._steps: dict[str, tuple[Any, Any, int]] = {}  # ranges: number, rounds left, step
+        self._steps: dict[str, tuple[Any, Any, int]] = {}  # ranges: number, iterations left, step
         self._rounds: dict[str, tuple[Any, Any]] = {}  # a range's number, and whether it has one
         self._once: bool | None = None  # whether each range is gone through in one place
 
@@ -92,7 +92,7 @@ class ShortLowering(Lower):
     # statements that need no instructions of their own, or few
 
     def is_short(self, s: ir.Assign) -> bool:
-        """Whether a statement is written here, in short, or left to those that read its value."""
+        """True if a statement is written here, in short, or left to those that read its value."""
         name, value = s.target.name, s.value
         if isinstance(value, ir.Var) and value.name in self._steps:
             self._steps[name] = self._steps[value.name]
@@ -153,7 +153,7 @@ class ShortLowering(Lower):
         return True
 
     def _step(self, name: str) -> int | None:
-        """By how much a range's numbers grow, if by one or minus one."""
+        """The step of a range, if it is one or minus one; else None."""
         made = guard(get_definition, self.func_ir, name)
         if not isinstance(made, ir.Expr) or made.op != "call" or made.kws or made.vararg:
             return None
@@ -208,7 +208,7 @@ class ShortLowering(Lower):
         store_item(self.context, self.builder, t, value, place)
 
     def _place_of(self, name: str, index: ir.Var) -> Any:
-        """Where an element is; None where it is not all integers counted from the start."""
+        """The address of an element; None where its index is not all integers from the start."""
         t = self.typeof(name)
         if not _has_elements(t) or self.context.enable_boundscheck:
             return None
@@ -253,6 +253,6 @@ class ShortLowering(Lower):
 
 
 def _has_elements(t: Any) -> bool:
-    """Whether a type is of arrays of numbers in axes."""
+    """True if a type is of arrays of numbers, with axes."""
     is_array = isinstance(t, types.Array) and t.ndim > 0
     return is_array and isinstance(t.dtype, (types.Number, types.Boolean))

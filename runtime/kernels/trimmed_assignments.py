@@ -132,7 +132,7 @@ class _Assignments:
         return found
 
     def _above(self, name: str, label: int, waiting: list[tuple[Any, int]]) -> Any:
-        """The same, with phis that are yet to be filled in."""
+        """The assignment that reaches a block's start, with phis that are yet to be filled in."""
         first, last = self.first[name], self.last[name]
         passed = []
         while True:

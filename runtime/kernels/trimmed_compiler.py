@@ -1,4 +1,4 @@
-"""Numba's compiler for the kernels of this process, less what such kernels have no need of.
+"""Numba's compiler for the kernels of this process, less the passes that they do not need.
 
 A kernel is plain loops over numbers: what Numba does for closures, literals, `with` and whole
 arrays finds nothing in it. The loops that come out are the same; a saved module has Numba's own.

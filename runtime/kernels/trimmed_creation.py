@@ -21,7 +21,7 @@ CREATION = {"empty": False, "zeros": True, "empty_like": False, "zeros_like": Tr
 
 
 def created(function: Any, named: Any, call: Any) -> tuple[str, Any, list[Any]] | None:
-    """What makes a new array in the place of a call of NumPy's, and its arguments."""
+    """The name, maker and arguments of a new array, in place of a call of NumPy's; else None."""
     module = guard(get_definition, function, named.value)
     if not isinstance(module, ir.Global) or module.value is not np:
         return None

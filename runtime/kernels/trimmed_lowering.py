@@ -1,8 +1,8 @@
-"""A kernel's instructions, as Numba writes them, less what counts references to memory.
+"""A kernel's instructions, as Numba writes them, less the counting of references to memory.
 
 A kernel reads and stores elements of arrays that its caller holds: it makes no array, and keeps
-none. Numba counts how often each is referred to all the same, in more instructions than the
-kernel's own are.
+none. Numba counts references to each array all the same, in more instructions than the kernel's
+own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _keeps_none(block: Any, typemap: dict[str, Any]) -> bool:
 
 
 def _is_held(value: Any, typemap: dict[str, Any]) -> bool:
-    """Whether another one holds the memory of an array: an argument, or part of one."""
+    """True if another variable holds the memory of an array: an argument, or part of one."""
     if not isinstance(value, ir.Expr):
         return isinstance(value, (ir.Arg, ir.Var))
     if value.op == "getitem":

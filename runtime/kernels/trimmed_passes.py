@@ -1,4 +1,4 @@
-"""Passes of Numba's compiler for plain loops, less what they find out for other passes.
+"""Passes of Numba's compiler for plain loops, less the analyses for other passes.
 
 After most of its passes Numba asks again which variables live where, for generators, `with` and
 references to memory: for a long function that takes longer than the passes do.

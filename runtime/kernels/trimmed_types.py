@@ -1,7 +1,7 @@
-"""The types of a kernel's variables, as Numba finds them, each question asked of it once.
+"""The types of a kernel's variables, as Numba infers them, each question asked once.
 
-A long function asks what ``float64 * float64`` is a thousand times, and again in each round until
-no type changes; Numba goes through all that it knows of ``*`` each time.
+A long function asks a thousand times for the type of ``float64 * float64``, and again in each
+iteration until no type changes; Numba searches all signatures of ``*`` each time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Network(ConstraintNetwork):
         self.seen: dict[int, tuple[Any, ...]] = {}  # a call -> the types of its arguments
 
     def propagate(self, typeinfer: Any) -> list[Any]:
-        """What Numba's does: but only what fails is run with its place for warnings."""
+        """Propagate as Numba does, but rerun only failures with their locations for warnings."""
         again = []
         for constraint in self.constraints:
             reads = _read_by(constraint, typeinfer)

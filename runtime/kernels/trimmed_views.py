@@ -61,7 +61,7 @@ def _transpose(function: Any, call: Any) -> tuple[str, Any, list[Any]] | None:
 
 
 def _reshape(function: Any, call: Any, array: Any, body: list[Any], scope: Any) -> Any:
-    """With the sizes as one tuple; None if one of several is to be found out."""
+    """A reshape to sizes in one tuple; None if one of several sizes is -1."""
     sizes = [guard(get_definition, function, v) for v in call.args]
     if len(sizes) == 1 and isinstance(sizes[0], ir.Const) and sizes[0].value == -1:
         return "flattened", flattened, [array]

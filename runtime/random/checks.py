@@ -1,7 +1,6 @@
-"""What functions of ``calque.random`` are given, checked at the door: errors name parameters.
+"""Checks of the arguments of ``calque.random``'s functions: errors name parameters.
 
-The functions themselves, which others here call, and which interpreted code reads, stay as they
-are.
+The functions themselves stay unchecked, for calls from each other and for interpreted code.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def _checks(function: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:
 
 
 def _check(function: Callable[..., Any], where: Callable[[Any], bool]) -> Callable[..., None]:
-    """What checks the arguments of a call, where they are such values."""
+    """Return a function that checks those arguments of a call for which ``where`` is true."""
     owner, checks = f"random.{function.__name__}", _checks(function)
     order = tuple(inspect.signature(function).parameters)
 
@@ -116,7 +115,7 @@ def _check(function: Callable[..., Any], where: Callable[[Any], bool]) -> Callab
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value of interpreted code is one of Python's: no array, no part of the program."""
+    """True if a value of interpreted code is one of Python's: not an array of the program."""
     if isinstance(value, (tuple, list)):
         return all(map(_is_plain, value))
     return value is None or type(value) in (bool, int, float, complex, str, bytes, dict, set)
@@ -143,7 +142,7 @@ def checked_call(function: Callable[Parameters, Result]) -> Callable[Parameters,
 def _with_arguments(
     error: Exception, function: Callable[..., Any], args: Any, kwargs: Any
 ) -> Exception:
-    """What NumPy says of values that do not fit together, with the call that gave them."""
+    """NumPy's error about values that do not fit together, with the call that gave them."""
     owner, text = f"random.{function.__name__}", str(error)
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
@@ -158,7 +157,7 @@ def _with_arguments(
 def checked_where_plain(
     function: Callable[..., Any], handler: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """What a call in interpreted code means, after a check of what is known there."""
+    """Return the handler of calls in interpreted code, after a check of known arguments."""
     check = _check(function, _is_plain)
 
     @functools.wraps(handler)

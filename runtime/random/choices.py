@@ -115,7 +115,7 @@ def _none_twice(key: Any, logits: Any, axis: int, outer: Shape, mode: str | None
 
 
 def geometric(key: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How many trials until the first that succeeds, each with probability ``p``.
+    """The number of trials until the first that succeeds, each with probability ``p``.
 
     ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``p``; ``dtype``
     is one of integers, int64 by default.
@@ -134,7 +134,7 @@ def geometric(key: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -
 
 
 def multinomial(key: Any, n: Any, p: Any, *, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How often each of several outcomes comes in ``n`` trials; the last axis of ``p`` are these.
+    """The counts of several outcomes in ``n`` trials; the last axis of ``p`` are these.
 
     ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``p``; ``dtype``
     is float64 by default.

@@ -1,7 +1,7 @@
 """Counts: Poisson and binomial numbers, by the rejection methods of JAX.
 
-Elements of one call share their keys round by round, and one that is accepted is drawn again while
-others are not: so JAX does, and to give its numbers, so do we.
+Elements of one call share the key of each iteration, and an accepted element is drawn again until
+all are accepted: JAX does so, and to give the same numbers, so does calque.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _STIRLING = (
     *(0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.010411265261972),
     *(0.00925546218271273, 0.00833056343336287),
 )
-# draws one round of some rows: what is accepted, and the counts
+# draws once for some rows: which elements are accepted, and the counts
 Draw = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How often what happens ``lam`` times in the mean happens.
+    """Poisson numbers: counts of an event that happens ``lam`` times in the mean.
 
     Knuth's method below 10, else Hörmann's PTRS, "The transformed rejection method for generating
     Poisson random variables" (1993), in float32 as JAX has it.
@@ -77,7 +77,7 @@ def _rows(
 
 
 def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """How many uniform numbers have a product above exp(-rate)."""
+    """The number of uniform numbers whose product is above exp(-rate)."""
     count, logs = np.zeros(rate.shape, int), np.zeros_like(rate)
     rows = np.flatnonzero(np.any(logs > -rate, axis=1))
     while len(rows):
@@ -90,7 +90,7 @@ def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _until_accepted(keys: np.ndarray, like: np.ndarray, draw: Draw) -> np.ndarray:
-    """Rounds of each row, until all of its elements have been accepted once."""
+    """Draw again for each row, until all of its elements have been accepted once."""
     found, accepted = np.full_like(like, -1), np.zeros(like.shape, bool)
     rows = np.arange(len(keys))
     while len(rows):
@@ -137,7 +137,7 @@ def _log_gamma(x: np.ndarray) -> np.ndarray:
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How many of ``n`` trials succeed, each with probability ``p``; floats, unless asked.
+    """The number of ``n`` trials that succeed, each with probability ``p``; floats by default.
 
     By the lengths of runs where ``n p`` is at most 10, else Hörmann's BTRS, "The generation of
     binomial random variates" (1993).
@@ -186,7 +186,7 @@ def _binomial(
 
 
 def _runs(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """How many runs of failures, each with its success, fit into the trials."""
+    """The number of runs of failures, each with its success, that fit into the trials."""
     log_failure = np.log1p(-q)
     found, length = np.zeros_like(q), np.zeros_like(q)
     rows = np.flatnonzero(np.any(length <= count, axis=1))
@@ -234,7 +234,7 @@ def _tried(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """What Stirling's formula for the logarithm of ``k!`` leaves out."""
+    """The error of Stirling's formula for the logarithm of ``k!``."""
     small = k <= 9
     k = np.clip(k, 0, 9)
     square = (k + 1) * (k + 1)

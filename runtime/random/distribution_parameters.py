@@ -1,4 +1,4 @@
-"""What the distributions share: their parameters, shapes and dtypes."""
+"""Parameters, shapes and dtypes of distributions: the code that these share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a key gives at one place of an array: the numbers of ``runtime/vecmath/random_numbers.py``.
+"""Random numbers at one place of an array, as in ``runtime/vecmath/random_numbers.py``.
 
-So kernels run as plain Python, for a debugger to step through.
+With these functions kernels run as plain Python, for a debugger to step through.
 """
 
 from __future__ import annotations

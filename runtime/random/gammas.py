@@ -1,4 +1,4 @@
-"""Gamma numbers, by Marsaglia and Tsang, and what they change with the shape parameter."""
+"""Gamma numbers, by Marsaglia and Tsang, and their derivatives by the shape parameter."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _gamma(name: str, key: Any, a: Any, shape: Shape | None, dtype: Any, logarit
 
 
 def _gamma_numbers(keys: np.ndarray, a: np.ndarray, logarithm: bool) -> np.ndarray:
-    """One number with each key."""
+    """One gamma number for each key."""
     one, third = a.dtype.type(1), a.dtype.type(1.0 / 3.0)
     with np.errstate(all="ignore"):
         large = a >= one
@@ -108,7 +108,7 @@ def _positive(keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gamma_slope(a: Any, x: Any) -> Any:
-    """How a gamma number ``x`` changes with its shape parameter: implicit reparametrization.
+    """The derivative of a gamma number ``x`` by its shape: implicit reparametrization.
 
     Figurnov, Mohamed and Mnih (2018): minus the derivative of the distribution function by ``a``,
     over the density. The function is summed as a series (DLMF 8.11.4) or a continued fraction
@@ -133,7 +133,7 @@ def gamma_slope(a: Any, x: Any) -> Any:
 
 
 def log_gamma_slope(a: Any, y: Any) -> Any:
-    """How the logarithm ``y`` of a gamma number changes with its shape parameter.
+    """The derivative of the logarithm ``y`` of a gamma number by its shape parameter.
 
     ``a`` is that parameter.
 
@@ -161,7 +161,7 @@ def _slope_by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _slope_by_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """By numerators and denominators of the convergents, and their derivatives by ``a``."""
+    """The slope by the convergents of a continued fraction, and their derivatives by ``a``."""
     b = x + 1.0 - a
     before, now = np.zeros((4, len(a))), np.zeros((4, len(a)))  # A, B, A', B'
     before[1], now[0], now[1], now[3] = 1.0, 1.0, b, -1.0

@@ -155,7 +155,7 @@ def parts_of(keys: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def fold_in(key: Any, data: Any) -> np.ndarray:
-    """The key that belongs to an integer: for a round, a step, a name's hash.
+    """The key that belongs to an integer: the number of an iteration or step, or a name's hash.
 
     ``key`` is not used up. ``data`` is the integer, or an array of them.
 

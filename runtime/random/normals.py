@@ -58,7 +58,7 @@ LOG1P_BELOW: tuple[float, ...] = (
 
 
 def log1p(x: np.ndarray) -> np.ndarray:
-    """As JAX's compiler writes it: a little off where Cephes would not use its rational function.
+    """``np.log1p`` as JAX's compiler writes it: less exact where Cephes uses no rational function.
 
     A normal number follows this to its last digit.
     """

@@ -111,7 +111,7 @@ def _written(value: Any) -> str:
 
 
 def _has_name(transformed: Transformed | Checkpoint) -> bool:
-    """Whether a module's name stands for the transformed function, which decorators made."""
+    """True if a module's name stands for the transformed function, which decorators made."""
     module = sys.modules.get(getattr(transformed, "__module__", ""))
     try:
         found = operator.attrgetter(getattr(transformed, "__qualname__", ""))(module)
@@ -148,7 +148,7 @@ def provenance(
 
 
 class Reason(str):
-    """Why no command makes a module again."""
+    """The reason why no command makes a module again."""
 
 
 def _command(
@@ -250,7 +250,7 @@ def _global_name(space: dict[str, Any], *wanted: Any) -> str | None:
 
 
 def _is_same(found: Any, plain: Any) -> bool:
-    """Whether what a name stands for is a function, decorated or not."""
+    """True if the object that a name stands for is this function, decorated or not."""
     if not callable(found):
         return False
     bare = inspect.unwrap(_plain(found))
@@ -258,7 +258,7 @@ def _is_same(found: Any, plain: Any) -> bool:
 
 
 def _is_as_made(owner: Any) -> bool:
-    """Whether an object is what its class makes without arguments: the command makes one anew."""
+    """True if an object is what its class makes without arguments, so that it can be made anew."""
     try:
         return _state(type(owner)()) == _state(owner)
     except Exception:  # a user's class may raise anything
@@ -283,7 +283,7 @@ def _described(plain: Any) -> str:
 
 
 def _are_literals(transformed: Any, named: Any) -> bool:
-    """Whether all options of a composition can be written down, and read back."""
+    """True if all options of a composition can be written down, and read back."""
     if transformed is named or not isinstance(transformed, (Transformed, Checkpoint)):
         return True
     if _has_name(transformed):
@@ -342,7 +342,7 @@ def _shown(value: Any) -> str:
 
 
 def _instances(value: Any) -> list[Any]:
-    """What the tuples, lists and dicts of a tree hold."""
+    """The leaves of the tuples, lists and dicts of a tree."""
     if isinstance(value, dict):
         value = list(value.values())
     return (

@@ -58,7 +58,7 @@ def _at_stage(fn: Any, stage: str | None) -> Transformed:
 
 
 def _without_jit(transformed: Transformed) -> Transformed:
-    """The same composition, uncompiled."""
+    """The same transformations, uncompiled."""
     if not transformed.compiled:
         return transformed
     inner = transformed.function
@@ -206,7 +206,7 @@ def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None)
 
 @contextmanager
 def _target(traced: Traced, origin: list[str], alone: bool) -> Iterator[Target]:
-    """For what a text is written; one that stands alone says what its kernels were tried with."""
+    """The target to print for. Stand-alone modules also record the Numba versions tried."""
     if not alone:
         yield traced.target
         return
@@ -282,11 +282,12 @@ def _differentiated(transformed: Transformed) -> list[str]:
 
 
 def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
-    """What the reverse phase saves, recomputes or has at hand, and why, by the user's line.
+    """Report which values the reverse phase saves, recomputes or has at hand, by the user's line.
 
-    Of a jitted function also where each line runs: in kernels, in a call of NumPy's or SciPy's, or
-    in a loop that stays Python's, with what keeps it out of the kernels. Of ``calque.parallel(f)``,
-    which loops run on threads, and why others do not; ``parallel=True`` tells that alone, of any.
+    For a jitted function the report also says where each line runs: in kernels, in a call of
+    NumPy's or SciPy's, or in a Python loop, with what keeps it out of the kernels; for
+    ``calque.parallel(f)``, which loops run on threads, and why others do not. With
+    ``parallel=True`` it says that alone, for any function.
 
     ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
     which to explain it. Raises what the transformation raises.
@@ -326,7 +327,7 @@ def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:
 
 
 def _loop_lines(traced: Traced) -> Iterator[str]:
-    """Which loops of the user's run on threads, and why, where ``parallel`` asked for it."""
+    """Reports on the user's loops that run on threads or not, if ``parallel`` asked for them."""
     function = traced.function
     if not function.kernel_options.get("explained"):
         return
@@ -338,7 +339,7 @@ def _loop_lines(traced: Traced) -> Iterator[str]:
 
 
 def _decision_lines(traced: Traced) -> Iterator[str]:
-    """What is saved and why, each with the statement."""
+    """Reports on the saved values, each with its reason and its statement."""
     for decision in traced.function.decisions:
         origin = decision.value.origin
         what = decision.value.name or "a value"
@@ -349,7 +350,7 @@ def _decision_lines(traced: Traced) -> Iterator[str]:
 
 
 def _placement_lines(traced: Traced) -> list[str]:
-    """Where each line runs; what is in kernels alone comes in one line of numbers."""
+    """Reports on where each line runs; lines in kernels alone share one line of numbers."""
     found = placements(traced.function, traced.target)
     kernels = sorted({p.origin.line for p in found if p.origin and p.where == KERNEL})
     lines = [f"In kernels: lines {', '.join(map(str, kernels))}."] if kernels else []

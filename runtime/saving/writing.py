@@ -43,7 +43,7 @@ def _replace(target: str, data: bytes, mode: int) -> None:
 
 
 def _usual_mode() -> int:
-    """Who may read and write a new file: ``mkstemp`` gives it to nobody else."""
+    """The usual permissions of a new file: ``mkstemp`` lets only its owner read and write."""
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask

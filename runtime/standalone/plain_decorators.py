@@ -1,4 +1,4 @@
-"""How kernels of saved modules are compiled."""
+"""The decorators that compile the kernels of saved modules."""
 
 import os
 

@@ -34,7 +34,7 @@ def wrapped_quotient(a, b):
 
 @helper
 def integer_quotient(a, b):
-    """The same for Python's integers: ZeroDivisionError for zero."""
+    """The quotient of Python's integers, wrapped: ZeroDivisionError for zero."""
     if b == 0:
         raise ZeroDivisionError("division by zero")
     return wrapped_quotient(a, b)
@@ -62,7 +62,7 @@ def whole_exponent(n):
 
 @helper
 def shift_count(n):
-    """By how many bits Python shifts an integer; ValueError for a number below zero."""
+    """The number of bits by which Python shifts; ValueError for a number below zero."""
     if n < 0:
         raise ValueError("negative shift count")
     return n
@@ -145,7 +145,7 @@ def bounded(number, low, high):
 
 @helper
 def bounded_unsigned(number, low, high):
-    """The same for one without a sign, which Numba compares with one that has it as floats."""
+    """An unsigned integer, if in bounds; Numba compares it with signed ones as floats."""
     if number > np.uint64(high):
         raise OverflowError("an integer is out of bounds for those of the array")
     return number

@@ -57,7 +57,7 @@ def solve_columns(a, b, kind):
 
 @helper
 def solve_each(a, b, kind):
-    """The same for stacks of matrices, of which one may have a single one."""
+    """Solutions for stacks of matrices; a stack of one serves all systems of the other."""
     count = max(a.shape[0], b.shape[0])
     if a.shape[0] == 0 or b.shape[0] == 0:
         count = 0
@@ -142,7 +142,7 @@ def sign_and_logdet(a, kind):
 
 @helper
 def sign_and_logdet_each(a, kind):
-    """The same for a stack of matrices."""
+    """Signs and logarithms of the determinants of a stack of matrices."""
     signs, logarithms = np.empty(a.shape[0], kind), np.empty(a.shape[0], kind)
     for k in range(a.shape[0]):
         signs[k], logarithms[k] = sign_and_logdet(a[k], kind)
@@ -171,7 +171,7 @@ def cholesky_factor(a, kind):
 
 @helper
 def cholesky_factor_each(a, kind):
-    """The same for a stack of matrices."""
+    """The Cholesky factors of a stack of matrices."""
     found = np.empty(a.shape, kind)
     for k in range(a.shape[0]):
         found[k] = cholesky_factor(a[k], kind)

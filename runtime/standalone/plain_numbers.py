@@ -127,13 +127,13 @@ def array_quantile(x, q):
 
 @helper
 def searchsorted_left(a, v):
-    """How many elements of a sorted array are less than ``v``; NaN is the largest number."""
+    """The number of elements of a sorted array less than ``v``; NaN is the largest number."""
     return place_among(a, v, False)
 
 
 @helper
 def searchsorted_right(a, v):
-    """How many elements of a sorted array are at most ``v``; NaN is the largest number."""
+    """The number of elements of a sorted array at most ``v``; NaN is the largest number."""
     return place_among(a, v, True)
 
 

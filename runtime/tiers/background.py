@@ -1,4 +1,4 @@
-"""The one thread that works in the background: on what calls wait for, then on what is quicker."""
+"""The one background thread: first the work that calls wait for, then that for faster code."""
 
 from __future__ import annotations
 

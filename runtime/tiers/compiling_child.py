@@ -1,4 +1,4 @@
-"""What runs in the process that compiles: texts and types come in, machine code goes out.
+"""The main function of the process that compiles: texts and types in, machine code out.
 
 It is given no function and no data of the user's. It ends when its input ends, whatever it does at
 that moment: the process that started it is gone, or wants nothing more.
@@ -63,7 +63,7 @@ def _read(stream: IO[bytes], length: int) -> bytes:
 
 
 def compiled(order: Order) -> Delivery:
-    """What an order asks for; a kernel that Numba refuses ends it."""
+    """Compile the kernels of an order; one that Numba refuses ends it."""
     machine_code.sent = []
     _, kernels = compiled_module(order.text, order.name, shared=True)
     versions = {(k.kernel, k.version): k.dispatcher for k in kernels}

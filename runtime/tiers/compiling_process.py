@@ -100,7 +100,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the process is its parent's, and must see its input end with that."""
+    """Forget the process in a forked child: it belongs to the parent, whose end ends its input."""
     global _process
     process, _process = _process, None
     if process is not None:

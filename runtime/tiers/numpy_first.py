@@ -69,7 +69,7 @@ class NumPyFirst(Dispatcher):
         self.tasks, self.times, self.left = {}, Counter(), set()
 
     def _share(self) -> None:
-        """What is known of the function, both know."""
+        """Let both dispatchers share the account and the varying numbers of the function."""
         self.plain.account, self.plain.varying = self.account, self.varying
 
     def wait(self) -> None:

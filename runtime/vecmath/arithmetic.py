@@ -1,4 +1,4 @@
-"""What the vector functions are built of: sums without a rounding error, numbers taken apart."""
+"""Building blocks of the vector functions: sums without rounding errors, parts of numbers."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class Writer:
         return kind if self.lanes == 1 else ir.VectorType(kind, self.lanes)
 
     def call(self, function: Callable[..., Any], values: list[Value]) -> Value:
-        """What a function gives for values, its instructions written where the builder is."""
+        """The value of a function, its instructions written where the builder is."""
         text = _text_of(function)
         names = dict(zip([a.arg for a in text.args.args], values, strict=True))
         for line in text.body:
@@ -226,7 +226,7 @@ class Writer:
         return self.call(called.py_func, values)
 
     def _instruction(self, title: str, values: list[Any]) -> Any:
-        """What LLVM has as a function of its own."""
+        """Call the LLVM intrinsic of this title."""
         kind = values[0].type
         suffix = "f64" if _kind(values[0]) == DOUBLE else "f32"
         title = f"llvm.{title}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
@@ -346,7 +346,7 @@ def written(codegen: Any, dispatcher: Any, types: tuple[Any, ...], apart: bool) 
 
 @functools.cache
 def direct(dispatcher: Any, apart: bool = False) -> Any:
-    """What a kernel calls in place of a vector function.
+    """Return the intrinsic that a kernel calls in place of a vector function.
 
     A function that is kept ``apart`` stays one, for loops so long that LLVM would take its time
     over them with everything inlined.
@@ -371,7 +371,7 @@ def direct(dispatcher: Any, apart: bool = False) -> Any:
 
 
 def is_vector(value: Any) -> bool:
-    """Whether it is a vector function as Numba knows it, of numbers that are floats."""
+    """True if a value is a vector function as Numba knows it, of numbers that are floats."""
     function = getattr(value, "py_func", None)
     module = getattr(function, "__module__", "")
     of_floats = not module.endswith(".random_numbers")

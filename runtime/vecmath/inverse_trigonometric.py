@@ -67,7 +67,7 @@ def atan2(y, x):
 
 @vector
 def asin_near(a):
-    """Whether a > 1/2, and asin(a), or where it is asin(sqrt((1 - a) / 2)), for a >= 0."""
+    """The test a > 1/2, with asin(a), or asin(sqrt((1 - a) / 2)) where it is true, for a >= 0."""
     far = a > 0.5
     z = 0.5 * (1.0 - a) if far else a * a
     t = np.sqrt(z) if far else a

@@ -386,7 +386,7 @@ def growing_prefix_slices(x):
 
 @program(vector(8))
 def transform_in_place(x):
-    """The step of the inner range is the outer loop's variable: its rounds follow from the size."""
+    """The step of the inner range is the outer counter: its trip count follows from the size."""
     n = x.size
     a = x.astype(complex)
     j = 0

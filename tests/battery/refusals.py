@@ -37,7 +37,7 @@ class Refusal:
     options: dict[str, Any]
 
     def run(self) -> Any:
-        """What must end with the error."""
+        """Take the gradient, which must raise the error."""
         return calque.grad(self.fn, **self.options)(*self.args)
 
 

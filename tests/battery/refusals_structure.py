@@ -276,7 +276,7 @@ def aux_expected(x):
     return np.sum(x)  # <- here
 
 
-# Arms and rounds that do not fit together
+# Arms and iterations that do not fit together
 
 
 @refused("BranchMismatch")

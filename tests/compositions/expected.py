@@ -1,4 +1,4 @@
-"""The oracle: what a composition of transformations gives, from Taylor polynomials of the program.
+"""The oracle for compositions of transformations, by Taylor polynomials of the program.
 
 Every operator is linear algebra on polynomials: a Jacobian differentiates terms, ``vmap`` shifts
 the variables of one example to its place. A polynomial is a dict from a sorted tuple of variables
@@ -104,7 +104,7 @@ def composed(
 
 
 def is_scalar(operators: tuple[str, ...], name: str) -> bool:
-    """Whether a composition gives one number."""
+    """True if the result of a composition is a single number."""
     polys = _expand(operators, name, (1,) * operators.count("vmap"), 0, 0)
     return isinstance(polys, np.ndarray) and not polys.ndim
 
@@ -160,7 +160,7 @@ def weights(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _scaling(inner: Any) -> list[np.ndarray]:
-    """What ``grad`` weighs the results of a function with: one number needs no weight."""
+    """Return the weights of the results in the sum that ``grad`` differentiates: 1 for one number."""
     if isinstance(inner, np.ndarray) and not inner.ndim:
         one = np.empty((), object)
         one[()] = {(): 1.0}

@@ -1,4 +1,4 @@
-"""CUDA C made to run on the CPU: its pointers checked ones, a launcher for each kernel, g++."""
+"""Compile CUDA C for the CPU by g++: with checked pointers, and a launcher for each kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FLAGS += ("-fno-omit-frame-pointer",)
 
 @functools.cache
 def folder() -> Path:
-    """Where libraries are kept from run to run, for this user only."""
+    """Return the folder, accessible to this user only, that keeps libraries between runs."""
     found = Path(tempfile.gettempdir()) / f"calque-emulator-{os.getuid()}"
     found.mkdir(mode=0o700, exist_ok=True)
     status = found.lstat()

@@ -1,4 +1,4 @@
-"""Streams, graphs and pools of memory of the stand-in: what is captured is recorded, and replayed.
+"""The stand-in's streams, graphs and memory pools: captured operations are recorded and replayed.
 
 A graph has addresses, as CUDA's has. Memory that was given back since, and is in no pool that lives,
 is another's by then: launching a graph which has its address is an error here, and no worse. While
@@ -94,7 +94,7 @@ class Stream:
         return Event(order.Seen(self.seen))
 
     def wait_event(self, event: Any) -> None:
-        """What comes after it waits for the event."""
+        """Make all later work of this stream wait for the event."""
         order.merge(self.seen, event.seen)
 
     def synchronize(self) -> None:
@@ -103,7 +103,7 @@ class Stream:
         order.waited(self.seen)
 
     def is_capturing(self) -> bool:
-        """Whether operations are recorded, rather than done."""
+        """True if operations are recorded, rather than done."""
         if self.invalid:
             raise RuntimeError(_INVALID)
         return self.recorded is not None
@@ -117,7 +117,7 @@ class Stream:
         self.recorded = []
 
     def end_capture(self) -> Graph:
-        """What was recorded."""
+        """End the capture and return its graph."""
         if self.recorded is None:
             raise RuntimeError("cudaErrorIllegalState: it does not capture")
         made, self.recorded = Graph(self.recorded), None
@@ -135,11 +135,11 @@ class MemoryPool:
         self.memory: list[Any] = []
 
     def total_bytes(self) -> int:
-        """How much it has."""
+        """Return the size of the pool."""
         return sum(int(m.nbytes) for m in self.memory)
 
     def malloc(self, size: int) -> Any:
-        """What ``using_allocator`` is given; the stand-in asks ``keep``."""
+        """The allocator that ``using_allocator`` takes; the stand-in calls ``keep`` instead."""
         raise NotImplementedError
 
 
@@ -183,7 +183,7 @@ def memory_at(address: int) -> numpy.ndarray:
 
 
 def refuse(what: str) -> None:
-    """What the host does at once cannot be recorded."""
+    """Raise an error if the current stream captures: ``what`` cannot be recorded."""
     if current().is_capturing():
         raise _ended(f"the current stream is capturing, so {what} are disallowed")
 

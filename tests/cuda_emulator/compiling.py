@@ -1,4 +1,4 @@
-"""CuPy's compiler and loader of the stand-in: machine code is bytes that say what they are of.
+"""The stand-in's compiler and loader: its machine code is bytes that name their source.
 
 >>> code, _ = compile_using_nvrtc("text", ("-DIndex=int",))
 >>> Module().load(code[:-1])

@@ -1,4 +1,4 @@
-"""The stand-in's computations with NumPy: at once, or when the graph is launched that has one."""
+"""The stand-in's computations with NumPy: at once, or when a graph that holds them is launched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of matrices as cuBLAS has them, by columns and by address; and CuPy's refusal of them.
+"""An emulated cuBLAS: matrix products in column-major order, by address; and CuPy's refusals.
 
 CuPy calls neither cuBLAS nor cuSOLVER while a stream captures; cuBLAS itself can be captured. What a
 call would read beside its matrices is an error here.
@@ -23,14 +23,14 @@ _rooms: dict[int, numpy.ndarray] = {}  # to work in, of each handle
 
 
 def refuse(name: str, given: Sequence[Any]) -> None:
-    """What CuPy does by cuBLAS or cuSOLVER is refused while the stream captures."""
+    """Refuse functions that CuPy computes by cuBLAS or cuSOLVER while the stream captures."""
     inexact = any(getattr(getattr(x, "dtype", x), "kind", "") in ("f", "c") for x in given)
     if name.startswith("linalg.") or (name in _BY_CUBLAS and inexact):
         capturing.refuse_library("cuSOLVER" if name.startswith("linalg.") else "cuBLAS")
 
 
 def cublasSetStream_v2(handle: ctypes.c_void_p, stream: ctypes.c_void_p) -> int:
-    """Where the next calls go."""
+    """Set the stream of later calls."""
     assert handle.value is not None
     _streams[handle.value] = stream.value or 0
     _rooms.pop(handle.value, None)

@@ -1,4 +1,4 @@
-"""Kernels of the stand-in: ``RawKernel`` checks what CuPy passes unseen, and runs in the emulator."""
+"""Kernels of the stand-in: ``RawKernel`` checks its arguments and runs in the emulator."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _OPERATIONS = (numpy.add, numpy.multiply, numpy.fmax, numpy.fmin)  # which drop 
 
 
 class NcclError(RuntimeError):
-    """What a call of NCCL returns that is no success."""
+    """The error that an unsuccessful call of NCCL raises."""
 
 
 class _Group(threading.local):
@@ -133,7 +133,7 @@ _group = _Group()
 
 
 def groupStart() -> None:
-    """What the thread calls from here on is done at the end of the group."""
+    """Begin a group: calls of this thread are done when the group ends."""
     _group.depth += 1
 
 
@@ -200,7 +200,7 @@ class NcclCommunicator:
         return self.rank
 
     def size(self) -> int:
-        """How many ranks there are."""
+        """Return the number of ranks."""
         return len(self.clique.devices)
 
     def _call(self, name: str, agreed: tuple[Any, ...], buffers: list[tuple[int, int]], stream: int) -> None:

@@ -1,4 +1,4 @@
-"""NVRTC from its wheel: whether it takes a text, for an architecture, without a GPU."""
+"""NVRTC from its wheel, without a GPU: compile a text for an architecture, or report its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT = re.compile(r"Compiling entry function '(\w+)'.*\n.*\n(.*\n.*registers)"
 
 @dataclass(frozen=True)
 class Figures:
-    """What ptxas says of a kernel: registers of a thread; its bytes of stack and of spills."""
+    """The resources of a kernel's thread, by ptxas: registers, bytes of stack, bytes of spills."""
 
     registers: int
     stack: int

@@ -1,4 +1,4 @@
-"""The order of all that streams do: two that touch one memory must say who is first.
+"""The order of operations on streams: two that touch the same memory must be ordered.
 
 Each stream counts what it does, and knows how far others were when it waited for them: for an event,
 or because the host has waited, and asks for more since. The null stream waits for all, and they for

@@ -1,4 +1,4 @@
-"""Whose memory an address is: all arrays of the stand-in that are there, with their devices."""
+"""The owners of addresses: all live arrays of the stand-in, with their devices."""
 
 from __future__ import annotations
 

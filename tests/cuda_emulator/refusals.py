@@ -1,4 +1,4 @@
-"""Operands that CuPy's functions refuse, and NumPy's take: seen in CuPy 14.2 with no device.
+"""Operands that CuPy's functions refuse and NumPy's take, as seen in CuPy 14.2 without a device.
 
 A number on the host is no array to most functions, be it one of NumPy's; functions by element take
 any. An array on the device is an index, but no integer: ``range`` and shapes refuse it, too.
@@ -30,7 +30,7 @@ _OF_METHODS = frozenset(
 
 
 def refuse(name: str, args: Sequence[Any], array: type) -> None:
-    """What CuPy says of a call by position, where it refuses one; ``array`` is the device's."""
+    """Raise CuPy's error for arguments that CuPy refuses; ``array`` is the device's array type."""
     first = args[0] if args else None
     own = isinstance(first, array)
     if (name in _OF_ARRAYS and not own) or (name in _OF_METHODS and not hasattr(first, "dtype")):

@@ -35,7 +35,7 @@ counts = standin  # which has the lists of launches, transfers and waits
 
 @contextmanager
 def installed() -> Iterator[ModuleType]:
-    """What ``import cupy`` gives within: the stand-in, or CuPy."""
+    """Within the context, ``import cupy`` imports the stand-in, or CuPy if tests run on a card."""
     if ON_CARD:
         yield library
     else:
@@ -49,7 +49,7 @@ def cuda_text(fn: Any, *args: Any) -> str:
 
 
 def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
-    """What a function gives on the emulated GPU, as NumPy's arrays and numbers.
+    """Run a function on the emulated GPU; return its results as NumPy's arrays and numbers.
 
     ``order`` is that of a kernel's threads: 0 as numbered, 1 backward, else the seed of a shuffle.
     """

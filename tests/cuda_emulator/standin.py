@@ -80,7 +80,7 @@ class ndarray(NDArrayOperatorsMixin):
 
     @property
     def data(self) -> Any:
-        """Where it lies."""
+        """The pointer to the array's memory."""
         return _Pointer(self._memory, self.device_id)
 
     @property
@@ -249,7 +249,7 @@ def _count(given: Sequence[Any], result: Any) -> None:
 
 
 class _Pointer:
-    """Where an array lies."""
+    """A pointer to the memory of an array."""
 
     def __init__(self, memory: numpy.ndarray, device_id: int):
         self.memory, self.device_id = memory, device_id

@@ -1,4 +1,4 @@
-"""What CuPy has, by its reference, and the types of C as NumPy, ctypes and CuPy have them."""
+"""The functions of CuPy, by its reference, and C's types as NumPy, ctypes and CuPy name them."""
 
 from __future__ import annotations
 

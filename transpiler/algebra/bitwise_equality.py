@@ -1,7 +1,8 @@
-"""Arrays that must be one and the same for the one who reads them and for their extremum.
+"""Find virtual arrays that must be stored, as they are compared with their own extremum.
 
-LLVM may join a product and a sum, and does so in one loop and not in another, so that what two
-loops compute alike may differ in its last bit. Mostly that does not matter; here, none is found::
+LLVM may fuse a product and a sum in one loop and not in another, so that two loops which compute
+the same expression may differ in the last bit. Mostly that does not matter; here no element would
+equal the maximum::
 
     e = a * b + c * c * d
     best = e == np.max(e)
@@ -30,7 +31,10 @@ _EXACT = (absolute, fabs, of_number, negative, positive, where)
 def read_with_extremum(
     block: Block, virtual: Mapping[Var, Apply], often: Collection[Var]
 ) -> set[Var]:
-    """The virtual arrays that several nests compute, of which an extremum is taken."""
+    """The virtual arrays that several nests (``often``) would compute and an extremum reads.
+
+    An array counts only if a later statement reads it together with a result of the extremum.
+    """
     found: set[Var] = set()
     for s in block.statements:
         if isinstance(s, Apply) and s.primitive in EXTREMA:
@@ -43,7 +47,7 @@ def read_with_extremum(
 
 
 def _after(s: Apply, block: Block) -> list[core.Statement]:
-    """The statements that what ``s`` gives goes into."""
+    """The statements of the block that depend on the results of ``s``."""
     made: set[Atom] = set(s.outs)
     found = []
     for t in block.statements[block.statements.index(s) + 1 :]:
@@ -55,7 +59,7 @@ def _after(s: Apply, block: Block) -> list[core.Statement]:
 
 
 def _computed(a: Atom, virtual: Mapping[Var, Apply], found: set[Var]) -> None:
-    """Add the virtual arrays that elements of an array are computed from."""
+    """Add to ``found`` all virtual arrays that an array is computed from, itself included."""
     if isinstance(a, Var) and a in virtual and a not in found:
         found.add(a)
         for b in virtual[a].args:
@@ -63,7 +67,10 @@ def _computed(a: Atom, virtual: Mapping[Var, Apply], found: set[Var]) -> None:
 
 
 def _nearest(a: Atom, virtual: Mapping[Var, Apply], wanted: set[Var]) -> set[Var]:
-    """On each way back from an array the first that is wanted, where it may differ at all."""
+    """The first wanted arrays on the paths of operands back from ``a``.
+
+    A path ends at an array that is the result of fewer than two rounding operations.
+    """
     if not isinstance(a, Var) or a not in virtual or operations(a, virtual) < 2:
         return set()
     if a in wanted:
@@ -72,7 +79,7 @@ def _nearest(a: Atom, virtual: Mapping[Var, Apply], wanted: set[Var]) -> set[Var
 
 
 def operations(a: Atom, definitions: Mapping[Var, core.Statement]) -> int:
-    """How many cheap operations that round an element is the result of; 2 means two or more."""
+    """The number of cheap rounding operations that compute an element; 2 means two or more."""
     s = definitions.get(a) if isinstance(a, Var) and a.type.dtype.kind in "fc" else None
     if not isinstance(s, Apply) or not s.primitive.cheap:
         return 0

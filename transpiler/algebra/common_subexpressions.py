@@ -1,4 +1,4 @@
-"""Equal operations of a block, written once.
+"""Local common subexpression elimination: equal operations of a block are written once.
 
 Before::
 
@@ -19,9 +19,9 @@ from calque.transpiler.primitives.called import Called
 
 
 def merge_equal(block: Block) -> None:
-    """Let a statement that computes again what one before it did give that one's result, in place.
+    """Replace statements that repeat an earlier one of the block by its results, in place.
 
-    Statements within branches and loops of the block are left as they are.
+    Statements within branches and loops of the block are not merged.
     """
     found: dict[Any, Apply] = {}
     mapping: dict[Var, Atom] = {}

@@ -1,4 +1,4 @@
-"""What is in an array that was made empty and is filled by stores: what a loop saves, above all."""
+"""The stores that fill an array created empty, above all one in which a loop saves values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _EMPTY = (space, empty)
 
 
 class Stored:
-    """Finds the stores that an array of a function may have its elements from."""
+    """Finds the stores that may have written the elements of an array of a function."""
 
     def __init__(self, function: Function):
         self.made: dict[Var, Statement] = {}
-        self.carries: dict[Var, For | While] = {}  # what a loop carries, by its name in the loop
+        self.carries: dict[Var, For | While] = {}  # the loop of each phi
         for s in core.walk(function.body):
             self.made.update(dict.fromkeys(s.outs, s))
             if isinstance(s, (For, While)):
@@ -27,7 +27,7 @@ class Stored:
         return s if isinstance(s, Apply) else None
 
     def stores(self, array: Atom) -> list[Apply] | None:
-        """Every store into an array, nothing else being in it; None where that is not so."""
+        """All stores into an array that was created empty; None if it may have other elements."""
         found: list[Apply] = []
         pending, seen = [array], set()
         while pending:
@@ -52,7 +52,7 @@ class Stored:
         return found
 
     def saved(self, read: Apply) -> list[Apply] | None:
-        """The stores of which a read at a place takes a value back, whole; None if not known."""
+        """The stores one of which wrote the whole value that ``read`` returns; None if unknown."""
         if not _is_at_place(read, 1, read.out):
             return None
         stores = self.stores(read.args[0])
@@ -62,7 +62,7 @@ class Stored:
 
 
 def _is_at_place(s: Apply, first: int, value: Atom) -> bool:
-    """Whether all axes before those of ``value`` have one index each, and these have none."""
+    """True if all axes before those of ``value`` have one scalar index each, and the rest none."""
     index = s.params["index"]
     places = all(type(i) is int or isinstance(i, Slot) for i in index)
     numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args[first:])

@@ -1,7 +1,7 @@
-"""What is known of products with a basis of unit vectors, which Jacobians are made of.
+"""Fold products with the identity matrix, whose rows are the unit vectors that a Jacobian pushes.
 
-The unit vectors stand as the rows of the identity matrix. While it is only scaled it stays a
-diagonal, so that products with it need not be taken::
+While the identity is only scaled, the result is a diagonal matrix, and products with it are
+computed without it::
 
     np.eye(n) * np.cos(x)           ->    np.diag(np.cos(x))
     (np.eye(n) * np.cos(x)) @ a.T   ->    np.cos(x)[:, None] * a.T
@@ -28,7 +28,7 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class Basis:
-    """The unit vectors of one array of rank 1, and what becomes of them."""
+    """The identity matrix of one array of rank 1, and the diagonal matrices computed from it."""
 
     def __init__(self, identity: Array, size: Any):
         self.identity = identity.atom
@@ -36,7 +36,7 @@ class Basis:
         self.found: dict[Any, Any] = {}  # slopes by value and block, each written once
 
     def diagonal(self, whole: Any) -> Any:
-        """``np.diag`` of its slope where ``whole`` is a diagonal; None for any other."""
+        """``np.diag`` of its slope if ``whole`` is a known diagonal matrix, else None."""
         slope = self.slope(whole)
         if slope is None:
             return None
@@ -51,7 +51,7 @@ class Basis:
         return current().dims.same(slope.dims[0], current().dim_of(self.size))
 
     def slope(self, whole: Any) -> Any:
-        """``v`` where ``whole`` is the identity times the vector or number ``v``; else None."""
+        """``v`` if ``whole`` is the identity times the vector or number ``v``, else None."""
         if not isinstance(whole, Array) or whole.ndim != 2:
             return None
         if whole.atom is self.identity:
@@ -60,7 +60,7 @@ class Basis:
         if made is None:
             return None
         block = current().blocks[-1]
-        key = whole.atom, id(block)  # the block is kept with it, so that its id stays its own
+        key = whole.atom, id(block)  # the entry keeps the block alive, so that its id stays unique
         if key not in self.found:
             slope = self._slope_of(made.primitive.arithmetic, [wrap(a) for a in made.args])
             self.found[key] = block, slope
@@ -94,7 +94,7 @@ class Basis:
         return _number(inner) / right
 
     def fold(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """The result of a product with a diagonal, or of a sum of one, without it; else None."""
+        """The result of a product with, or a sum over, a diagonal matrix, without it; else None."""
         result = None
         if primitive in (matmul, dot):
             result = self._product(*args)

@@ -1,4 +1,4 @@
-"""The last element of a list that a loop appends to is carried, not read back from the list.
+"""Carry the last element of a list that a loop appends to, instead of reading it from the list.
 
 Before, for ``hs.append(f(hs[-1]))``, where the number of elements depends on values::
 
@@ -16,9 +16,9 @@ After::
         count += 1
     last = h
 
-A read through the array that grows would keep its version before the store, and the sweep back
-would put back what that store overwrote. Where an arm appends and the other does not, the branch
-gives the last element, too.
+A read of the growing array would keep its version before the store alive, and the reverse sweep
+would restore what that store overwrote. Where one arm of a branch appends and the other does not,
+the last element is one more result of the branch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ONE = (Slot(position=0),)
 
 
 def carry_last_elements(body: Block, builder: Builder) -> None:
-    """Let all loops of a block carry the last elements that they read, in place."""
+    """Let every loop in a block carry the last elements of lists that it reads, in place."""
     definitions: dict[Var, Statement] = {}
     _visit(body, definitions, builder)
 
@@ -62,7 +62,7 @@ def _carry(
     definitions: dict[Var, Statement],
     builder: Builder,
 ) -> None:
-    """Carry the last element of one array beside it, if rounds or what follows them read it."""
+    """Carry the last element of a loop's array ``k``, if the loop or the code after it reads it."""
     for n, count in enumerate(loop.phis):
         if count.type.ndim or count.type.dtype.kind != "i" or type(loop.inits[n]) is not int:
             continue
@@ -76,7 +76,7 @@ def _carry(
         first = _element(loop.inits[k], place, definitions)
         if first is None:
             continue
-        if not pair.fits(first):  # as far as is known of its sizes
+        if not pair.fits(first):  # or its sizes are not known to fit
             read = Apply(
                 (Var(pair.row),), getitem, (loop.inits[k],), {"index": (place,)}, loop.origin
             )
@@ -88,7 +88,7 @@ def _carry(
 
 
 def _add(loop: For | While, pair: _Appending, first: Atom, result: Atom) -> None:
-    """Let a loop carry the last element, and all who read it take that."""
+    """Let a loop carry the last element, and replace all reads of it."""
     name = f"{pair.array.name}_last" if pair.array.name else None
     phi, out = Var(pair.row, name, loop.origin), pair.after or Var(pair.row, name, loop.origin)
     loop.phis, loop.inits = (*loop.phis, phi), (*loop.inits, first)
@@ -111,7 +111,7 @@ def _add(loop: For | While, pair: _Appending, first: Atom, result: Atom) -> None
 
 
 def _element(array: Atom, place: int, definitions: dict[Var, Statement]) -> Atom | None:
-    """What was stored at a known place of an array, before the loop."""
+    """The value stored at a known index of an array before the loop, if stores tell it."""
     made = definitions.get(array) if isinstance(array, Var) else None
     while isinstance(made, Apply) and made.primitive is update:
         index = made.params["index"]
@@ -126,16 +126,16 @@ def _element(array: Atom, place: int, definitions: dict[Var, Statement]) -> Atom
 
 @dataclass(eq=False)
 class _Appending:
-    """An array that each round of a loop appends to or leaves alone, and how many it has."""
+    """A carried array that each iteration appends to or leaves alone, and its carried length."""
 
     array: Var
     count: Var
     builder: Builder
-    counts: dict[Var, Atom] = field(default_factory=dict)  # how many elements versions have
-    last: dict[Var, Atom] = field(default_factory=dict)  # and the last one of each
+    counts: dict[Var, Atom] = field(default_factory=dict)  # the length of each version
+    last: dict[Var, Atom] = field(default_factory=dict)  # the last element of each version
     reads: list[tuple[Block, Apply, Var | None]] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)  # in which elements are read
-    after: Var | None = None  # the last element behind the loop, where that is read
+    after: Var | None = None  # the last element after the loop, if it is read there
 
     @property
     def row(self) -> ArrayType:
@@ -143,13 +143,16 @@ class _Appending:
         return self.array.type.with_dims(self.array.type.dims[1:])
 
     def fits(self, value: Atom) -> bool:
-        """Whether a value is an element as a read would give it."""
+        """True if a value has the type and the sizes of an element of the array."""
         own, row = type_of(value), self.row
         same = own.dtype == row.dtype and own.weak == row.weak and own.ndim == row.ndim
         return same and all(map(self.builder.dims.same, own.dims, row.dims))
 
     def grows(self, loop: For | While, array: Atom, count: Atom) -> bool:
-        """Whether a round appends, or leaves the list as it is; notes who reads its last."""
+        """True if an iteration appends to the list or leaves it as it is.
+
+        If so, notes the reads of the last element within the loop.
+        """
         blocks = core.blocks_of(loop)
         self.definitions = {v: s for b in blocks for v, s in definitions_in(b).items()}
         if not self._appends(array, count):
@@ -172,7 +175,7 @@ class _Appending:
         return self._is_store(made) and _more(counted) == (self.count, 1)
 
     def _is_store(self, made: Statement | None) -> bool:
-        """Whether an element is stored behind the last one."""
+        """True if a statement stores an element behind the last one of the carried array."""
         if not isinstance(made, Apply) or made.primitive is not update:
             return False
         if made.params["index"] != _ONE or made.args[2] is not self.count:
@@ -196,7 +199,7 @@ class _Appending:
         return _more(known.get(place)) == (count, -1) or _more(known.get(count)) == (place, 1)
 
     def read_after(self, array: Var, count: Var, block: Block) -> None:
-        """Note the reads of the last element behind the loop."""
+        """Note the reads of the last element in ``block``, after the loop."""
         after = definitions_in(block)
         found: list[Apply] = []
         for s in block.statements:
@@ -210,7 +213,7 @@ class _Appending:
         self.blocks.append(block)
 
     def made(self, array: Atom) -> Atom:
-        """The last element of what a round makes; branches give it as one result more."""
+        """The last element of a version within the loop; branches get one more result for it."""
         if array in self.last:
             return self.last[array]
         made = self.definitions[array]
@@ -229,7 +232,7 @@ class _Appending:
 
 
 def _reads_one(s: Statement) -> TypeGuard[Apply]:
-    """Whether a statement reads an element at a place that a number says, or parts of one."""
+    """True if a statement reads an element, or a part of one, at an index that is a variable."""
     if not isinstance(s, Apply) or s.primitive is not getitem or len(s.args) < 2:
         return False
     index = s.params["index"]
@@ -239,7 +242,7 @@ def _reads_one(s: Statement) -> TypeGuard[Apply]:
 
 
 def _more(made: Statement | None) -> tuple[Atom, int] | None:
-    """The number that a statement adds a whole number to, and that number."""
+    """The operand and the integer constant that a statement adds to it; else None."""
     if not isinstance(made, Apply) or made.primitive not in (add, subtract):
         return None
     value, more = made.args

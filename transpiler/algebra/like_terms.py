@@ -1,4 +1,4 @@
-"""Sums of values that are alike: ``0.2 * a + 0.2 * b - c`` is ``(a + b) * 0.2 - c``."""
+"""Collect like terms of sums: ``0.2 * a + 0.2 * b - c`` becomes ``(a + b) * 0.2 - c``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calque.transpiler.primitives.elementwise import multiply, negative
 
 
 def total_of(values: Sequence[Atom]) -> Any:
-    """A sum, what is multiplied by one constant in brackets: ``0.2 * (a + b) - c``."""
+    """The sum of values, in which terms with the same constant factor share one product."""
     parts: dict[float, list[tuple[int, Any]]] = {}
     for value in values:
         sign, factor, rest = _factored(value)
@@ -29,7 +29,7 @@ def total_of(values: Sequence[Atom]) -> Any:
 
 
 def _sum(summands: list[tuple[int, Any]]) -> Any:
-    """Summands with their signs; those that are added come first."""
+    """The sum of summands with their signs; those with sign 1 come first."""
     ordered = sorted(summands, key=lambda summand: -summand[0])
     total = ordered[0][1]
     for sign, part in ordered[1:]:
@@ -38,7 +38,7 @@ def _sum(summands: list[tuple[int, Any]]) -> Any:
 
 
 def _factored(value: Atom) -> tuple[int, float, Any]:
-    """A sign, a positive constant and what they are multiplied with."""
+    """A value as the product of a sign, a positive constant and a remaining factor."""
     made = current().definitions.get(value) if isinstance(value, Var) else None
     if isinstance(made, Apply) and made.primitive is negative:
         sign, factor, rest = _factored(made.args[0])

@@ -1,4 +1,4 @@
-"""A loop of dot products of one vector with rows of a matrix is a product of both.
+"""Replace a loop of dot products of one vector with rows of a matrix by one product.
 
 Before, over a triangle::
 
@@ -11,8 +11,9 @@ After::
     for i in range(m):
         cov[i, i:] = x[:, i] @ x[:, i:] / (n - 1.0)
 
-A square, a strict or a lower triangle, two matrices, and ``cov[j, i] = cov[i, j]`` beside it, too.
-So the sweep back is a loop of products as well, and ``products_ahead`` makes one of all of them.
+The same holds for a square, for a strict or a lower triangle, for two matrices, and with
+``cov[j, i] = cov[i, j]`` beside it. So the reverse sweep is a loop of products as well, which
+``products_ahead`` merges into one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _ELEMENT = (Slot(position=0), Slot(position=1))
 
 
 def multiply_rows(body: Block, builder: Builder) -> None:
-    """Let loops of dot products be products, in place, wherever they stand in a block."""
+    """Replace loops of dot products by products, in place, also in the blocks within a block."""
     made: list[Statement] = []
     for s in body.statements:
         product = _RowLoop(s, builder).product() if isinstance(s, For) else None
@@ -55,19 +56,19 @@ def multiply_rows(body: Block, builder: Builder) -> None:
 
 
 class _RowLoop:
-    """A loop that stores a dot product in each round, and what all rounds make at once."""
+    """A loop that stores a dot product in each iteration, and the statements that replace it."""
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
-        self.rows: dict[Atom, tuple[Var, int]] = {}  # a row of a matrix, and along which axis
-        self.same: dict[Atom, Any] = {}  # what is the same in all rounds
-        self.numbers: dict[Atom, Any] = {}  # a number of each round: those of all rounds
+        self.rows: dict[Atom, tuple[Var, int]] = {}  # the matrix of a row, and the row's axis
+        self.same: dict[Atom, Any] = {}  # loop-invariant values, computed before the loop
+        self.numbers: dict[Atom, Any] = {}  # for a scalar: its values in all iterations
         self.products = 0
-        self.k = 0  # which of what it carries is the matrix
+        self.k = 0  # the position of the matrix among the carried values
 
     def product(self) -> list[Statement] | None:
-        """The statements instead of the loop; None where it stays."""
+        """The statements that replace the loop; None if it stays."""
         loop, builder = self.loop, self.builder
         matrices = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
         if len(matrices) != 1 or loop.step != 1 or loop.phis[matrices[0]].type.ndim != 2:
@@ -95,7 +96,7 @@ class _RowLoop:
         return [*block.statements, *self._counting()]
 
     def _counting(self) -> list[Statement]:
-        """What is left of the loop: its counter is carried for who reads it behind the loop."""
+        """The rest of the loop, for other values that it carries: a counter read after it."""
         loop, k = self.loop, self.k
         if len(loop.phis) == 1:
             return []
@@ -110,7 +111,7 @@ class _RowLoop:
         return self.builder.dims.always_nonnegative(self.builder.dim_of(wrap(end)))
 
     def _stored(self) -> Any:
-        """The matrix with all rounds' products in it, made in the open block."""
+        """The matrix with the products of all iterations, computed in the open block."""
         matrix, now = self.loop.phis[self.k], wrap(self.loop.inits[self.k])
         stored: dict[Atom, Any] = {}  # versions of the matrix
         for s in self.loop.body.statements:
@@ -130,7 +131,10 @@ class _RowLoop:
         return now if matrix is self.loop.body.results[self.k] and self.products == 1 else None
 
     def _made(self, s: Apply) -> Any:
-        """What a statement makes, of all rounds; a row is only noted."""
+        """The results of a statement in all iterations, as one array; None if that fails.
+
+        For a row of a matrix, notes the row and returns the matrix.
+        """
         if not any(a in self.inside and a not in self.same for a in s.args):
             return self._again(s)
         index = s.params.get("index")
@@ -149,7 +153,7 @@ class _RowLoop:
         return None
 
     def _again(self, s: Apply) -> Any:
-        """What is the same in all rounds, before them: also where there are none."""
+        """Compute a loop-invariant value before the loop; None if that may raise."""
         if not (s.primitive is getitem and self._is_inside(s)) and not s.primitive.total:
             return None
         args = [self.same.get(a, None) if a in self.same else wrap(a) for a in s.args]
@@ -189,7 +193,7 @@ class _RowLoop:
         return made
 
     def _is_inside(self, s: Apply) -> bool:
-        """Whether numbers that are an index are from the start of their axes, and not too large."""
+        """True if all scalar indices of a statement are known to be in bounds, none negative."""
         dims, dim_of = self.builder.dims, self.builder.dim_of
         sizes = s.args[0].type.dims
         for axis, item in enumerate(s.params["index"]):
@@ -204,7 +208,7 @@ class _RowLoop:
         return True
 
     def _place(self, s: Apply) -> tuple[Any, ...] | None:
-        """The index of a store or a read in all rounds."""
+        """The index of a store's elements in all iterations: a slice for the loop's counter."""
         own = s.args[s.primitive.first_index :]
         if (
             s.params["index"] != _ELEMENT

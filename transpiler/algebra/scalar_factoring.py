@@ -1,11 +1,10 @@
-"""A number that scales a matrix in a product scales the product instead, which is smaller or no
-larger, and whose elements are computed anyway.
+"""Move scalar factors out of matrix products: scale the result instead of an operand.
 
 Before::
 
     w = (alpha * A) @ x
 
-After: ``w = alpha * (A @ x)``: no array of the size of ``A`` is made.
+After: ``w = alpha * (A @ x)``, without a temporary array of the size of ``A``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PRODUCTS = (matmul, dot)
 
 
 def take_factors_out(function: Function, builder: Builder) -> None:
-    """Write such products anew, in place."""
+    """Move scalar factors of operands out of all matrix products of a function, in place."""
     made: dict[Var, Statement] = {v: s for s in core.walk(function.body) for v in s.outs}
     with builder.active():
         _within(function.body, builder, made)
@@ -43,7 +42,7 @@ def _within(block: Block, builder: Builder, made: dict[Var, Statement]) -> None:
 
 
 def _product(s: Apply, builder: Builder, made: dict[Var, Statement]) -> list[Statement]:
-    """The statements instead of one."""
+    """The statements that replace ``s``; ``s`` itself if nothing changes."""
     if s.primitive not in _PRODUCTS or s.out.type.dtype.kind not in "fc":
         return [s]
     factors: list[Atom] = []
@@ -66,7 +65,7 @@ def _product(s: Apply, builder: Builder, made: dict[Var, Statement]) -> list[Sta
 def _without_factors(
     a: Atom, product: Apply, made: dict[Var, Statement], factors: list[Atom]
 ) -> Atom:
-    """A matrix, what scales it added to ``factors``."""
+    """A matrix without its scalar factors, which are appended to ``factors``."""
     s = made.get(a) if isinstance(a, Var) and a.type.ndim > 1 else None
     if not isinstance(s, Apply) or s.out.type.dtype != product.out.type.dtype:
         return a

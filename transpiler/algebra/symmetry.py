@@ -1,7 +1,7 @@
-"""Which matrices are symmetric: always, or where those among a function's arguments are.
+"""Find symmetric matrices: always symmetric, or symmetric if the function's arguments are.
 
-NumPy's ``eigh`` and ``cholesky`` read one triangle. The gradient by a symmetric argument is the
-symmetric one, as JAX's; by what a program puts together, it is that of the entries that are read.
+NumPy's ``eigh`` and ``cholesky`` read one triangle. The gradient by a symmetric matrix is
+symmetric, as in JAX; by any other matrix it is nonzero only at the entries that are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from calque.transpiler.primitives.scipy_matrices import expm
 
 
 class Symmetry(IntEnum):
-    """What is known of a matrix, or of each of a stack."""
+    """The symmetry of a matrix, or of each matrix of a stack."""
 
     UNKNOWN = 0
     AS_ARGUMENTS = 1
@@ -47,7 +47,7 @@ _COMMUTING = (add, multiply)
 
 
 def symmetries(function: Function) -> dict[Var, Symmetry]:
-    """What is known of each matrix in a function."""
+    """The symmetry of each matrix in a function."""
     computed = current().definitions  # by the code around
     around = [v for v in free_vars(function.body) if v not in computed]
     given = {*function.params, *around}
@@ -58,7 +58,7 @@ def symmetries(function: Function) -> dict[Var, Symmetry]:
 
 
 def _is_matrix(value: Var) -> bool:
-    """Whether a value may be a square matrix; a row or column that broadcasts to one is not."""
+    """True if a value may be a square matrix; a row or column that broadcasts to one is not."""
     dims = value.type.dims
     return len(dims) > 1 and (dims[-2] == 1) == (dims[-1] == 1)
 
@@ -69,13 +69,13 @@ class _Finder:
         self.made: dict[Var, Apply] = {}
 
     def of(self, value: Atom) -> Symmetry:
-        """What is known of an operand; a number is a matrix of equal entries."""
+        """The symmetry of an operand; a number counts as a matrix of equal entries."""
         if not isinstance(value, Var) or all(d == 1 for d in value.type.dims[-2:]):
             return Symmetry.ALWAYS
         return self.found.get(value, Symmetry.UNKNOWN)
 
     def visit(self, block: Block) -> None:
-        """Note what is known of what a block makes."""
+        """Note the symmetry of each value that a block defines."""
         for s in block.statements:
             match s:
                 case Apply(outs=(out,)):
@@ -91,7 +91,7 @@ class _Finder:
                     self._loop(s)
 
     def _loop(self, s: For | While) -> None:
-        """What a loop carries is what it starts as and what each round makes of it."""
+        """Note a loop's carried values: the weakest symmetry of initial and next value."""
         for phi, init in zip(s.phis, s.inits, strict=True):
             self.found[phi] = self.of(init)
         while True:
@@ -119,7 +119,7 @@ class _Finder:
         return self._factors(a, True) == self._factors(b, False)
 
     def _factors(self, value: Atom, turned: bool) -> list[Any]:
-        """The matrices whose product a value is, and which of them are transposed."""
+        """The factors of a matrix product, each with True if it is transposed."""
         made = self.made.get(value) if isinstance(value, Var) else None
         if made is not None and made.primitive is transpose and _swaps(made):
             return self._factors(made.args[0], not turned)
@@ -131,7 +131,7 @@ class _Finder:
         return [(value, turned)]
 
     def product(self, s: Apply) -> Symmetry:
-        """``a @ s @ a.T`` is what s is."""
+        """The symmetry of a product: ``a @ s @ a.T`` has that of ``s``."""
         factors = self._factors(s.outs[0], False)
         half = len(factors) // 2
         back = [(value, not turned) for value, turned in reversed(factors)]

@@ -1,4 +1,4 @@
-"""Systems with a triangular matrix are solved by substitution, without factoring the matrix.
+"""Solve systems with a triangular matrix by substitution, without factoring the matrix.
 
 Before::
 
@@ -20,10 +20,10 @@ from calque.transpiler.primitives.systems import solve_triangular
 
 
 def solve_by_substitution(function: Function, builder: Builder) -> None:
-    """Write such systems anew, in place; small ones in loops are left to the kernels."""
+    """Replace ``solve`` by ``solve_triangular``, in place; kernels solve small systems in loops."""
     triangles, primitive = Triangles(function), solve_triangular
     if any(p.name == primitive.name for p in function.signature):
-        return  # in the source that is the argument
+        return  # in the generated source that name is the argument
 
     def visit(block: Block, looping: bool) -> None:
         for s in block.statements:

@@ -1,4 +1,4 @@
-"""Matrices of which one triangle is known to be zero, from the operations that make them."""
+"""Find triangular matrices by the operations that compute them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from calque.transpiler.primitives.scipy_matrices import expm
 Kinds = frozenset[str]
 LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
 DIAGONAL, UNKNOWN = LOWER | UPPER, frozenset[str]()
-# of one matrix: each zero stays zero
+# operations on one matrix that keep each zero triangle
 _SAME = (
     conj, negative, positive, real, astype, copy,
     inv, scipy_linalg.inv, expm,
@@ -39,18 +39,18 @@ _SAME = (
 
 
 class Triangles:
-    """Tells which triangles of the matrices of a function may be other than zero."""
+    """Tells for each matrix of a function which triangle may be nonzero."""
 
     def __init__(self, function: Function):
         self.stored = Stored(function)
         self._found: dict[Var, Kinds] = {}
 
     def __call__(self, matrix: Atom) -> Kinds:
-        """``LOWER``, ``UPPER``, ``DIAGONAL`` where it is both, or ``UNKNOWN``; also of stacks."""
+        """The kind of a matrix, or of all matrices of a stack; ``DIAGONAL`` is both triangles."""
         if not isinstance(matrix, Var) or matrix.type.ndim < 2:
             return UNKNOWN
         if matrix not in self._found:
-            self._found[matrix] = UNKNOWN  # what depends on itself is not known
+            self._found[matrix] = UNKNOWN  # for a carried matrix, which depends on itself
             made = self.stored.apply(matrix)
             self._found[matrix] = UNKNOWN if made is None else self._of(made, matrix)
         return self._found[matrix]
@@ -83,7 +83,7 @@ class Triangles:
         return self(right) if number and s.primitive is multiply else UNKNOWN
 
     def _both(self, s: Apply, matrix: Var) -> Kinds:
-        """Of a sum or a product: what is zero in both."""
+        """The kind of a sum or a product: a triangle is zero if it is in both operands."""
         if not all(isinstance(a, Var) and _alike(a, matrix) for a in s.args):
             return UNKNOWN
         return self(s.args[0]) & self(s.args[1])
@@ -92,7 +92,7 @@ class Triangles:
         return DIAGONAL if s.params["k"] == 0 else UNKNOWN
 
     def _taken(self, s: Apply, matrix: Var) -> Kinds:
-        """Matrices of a stack, or what a loop has saved."""
+        """The kind of a read: matrices of a stack, or a matrix that a loop has saved."""
         base, index = s.args[0], s.params["index"]
         leading = len(index) - index.count(None) <= base.type.ndim - 2
         if leading and Ellipsis not in index and _alike(base, matrix) and self(base):
@@ -102,7 +102,7 @@ class Triangles:
 
 
 def _alike(a: Var, b: Var) -> bool:
-    """Whether two matrices, or those of two stacks, have the same size."""
+    """True if two matrices, or those of two stacks, are known to have the same size."""
     pairs = zip(a.type.dims[-2:], b.type.dims[-2:], strict=False)
     return a.type.ndim > 1 and all(current().dims.same(m, n) for m, n in pairs)
 

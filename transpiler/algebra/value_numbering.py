@@ -1,4 +1,4 @@
-"""Dear terms that are asked for again, made once: reductions, products, what hangs on their truth.
+"""Global value numbering of expensive operations: reductions, products, and branches on them.
 
 Before::
 
@@ -7,7 +7,7 @@ Before::
     if np.max(s) > 30.0: t = g(r)
     else: t = r
 
-After, where no branch is taken that is known not to be::
+After::
 
     above = np.max(s) > 30.0
     if above: r = f(s)
@@ -15,10 +15,10 @@ After, where no branch is taken that is known not to be::
     if above: t = g(r)
     else: t = r
 
-Equal operations of equal values have one number, wherever they stand; a dear one gives its place to
-the one that is made before it on every way there. Within an arm, what an earlier branch on the same
-truth gave is what its arm of the same name made. Cheap terms stay as the user wrote them: what is
-at hand for elements costs less than to keep it.
+Equal operations of equal values have one number; an expensive one is replaced by an equal one that
+dominates it. Within an arm, the results of an earlier branch on the same test are those of its arm
+for the same truth value, and a branch whose test is known there is replaced by its arm. Cheap
+operations stay as the user wrote them: to compute them again costs less than to keep an array.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from calque.transpiler.ir.types import type_of_constant
 from calque.transpiler.primitives.called import Called
 
 _DEAR = ("bilinear", "multilinear", "reduction")
-_APART = ("store", "creation", "collective")  # changed later, or seen by others
-Known = ChainMap[Any, Any]  # by term, the values; by test and arm, what is known where it is taken
+_APART = ("store", "creation", "collective")  # changed later, or visible to other processes
+Known = ChainMap[Any, Any]  # values by term; by test and arm, what is known where the arm is taken
 Truths = dict[Atom, bool]
-_TERM = 3  # parts of a term: what is done, to what, how
+_TERM = 3  # parts of a term: primitive, operands, parameters
 
 
 def merge_dear_terms(function: Function) -> None:
-    """Let dear terms be made once, in place."""
+    """Compute equal expensive operations once, in place."""
     numbers = _ValueNumbers(function.body)
     numbers.visit(function.body, ChainMap(), {})
     if numbers.replaced:
@@ -70,9 +70,9 @@ def _last(mapping: dict[Var, Atom], atom: Atom) -> Atom:
 
 class _ValueNumbers:
     def __init__(self, body: Block):
-        self.equal: dict[Var, Atom] = {}  # to the value made first, though it may stay
+        self.equal: dict[Var, Atom] = {}  # to the first equal value; the Var itself may stay
         self.replaced: dict[Var, Atom] = {}
-        self.rooted: set[Atom] = set()  # dear, or truths of what is dear
+        self.rooted: set[Atom] = set()  # expensive values, and tests of them
         self.stored: set[Atom] = set()  # arrays that are changed in place
         for s in core.walk(body):
             if isinstance(s, Apply) and s.primitive.kind == "store":
@@ -81,7 +81,7 @@ class _ValueNumbers:
                 self.stored.update(a for a in s.inits if isinstance(a, Var) and a.type.ndim)
 
     def visit(self, block: Block, known: Known, truths: Truths) -> None:
-        """Merge in a block, before which terms are ``known``; ``truths`` hold within it."""
+        """Merge in a block; terms are ``known`` before it, and ``truths`` hold within it."""
         kept: list[Statement] = []
         for s in block.statements:
             if isinstance(s, If):
@@ -93,7 +93,7 @@ class _ValueNumbers:
         block.statements[:] = kept
 
     def _is_at_hand(self, s: Apply, known: Known) -> bool:
-        """Whether the values of a dear statement are known: then it is to go."""
+        """True if equal values of an expensive statement are known: the statement is dropped."""
         if isinstance(s.primitive, Called) or s.primitive.kind in _APART or s.primitive.imported:
             return False
         params = tuple(sorted((k, _said(v)) for k, v in s.params.items()))
@@ -101,7 +101,7 @@ class _ValueNumbers:
         return self._is_made(term, s.outs, _is_dear(s) or self._asks_of_dear(s), known)
 
     def _is_made(self, term: Any, outs: tuple[Var, ...], dear: bool, known: Known) -> bool:
-        """Whether what a term gives is at hand as other values, which now stand for its own."""
+        """True if known values replace the results ``outs`` of a term; notes the replacement."""
         if dear:
             self.rooted.update(outs)
         first, values = known.setdefault(term, (outs, outs))
@@ -116,7 +116,7 @@ class _ValueNumbers:
         return True
 
     def _asks_of_dear(self, s: Apply) -> bool:
-        """Whether a statement gives a truth of numbers that were dear."""
+        """True if a statement computes a scalar truth value from expensive scalars."""
         if any(o.type.ndim or o.type.dtype.kind != "b" for o in s.outs):
             return False
         asked = (_last(self.equal, a) for a in s.args)
@@ -127,7 +127,7 @@ class _ValueNumbers:
         return atom if isinstance(atom, Var) else (type(atom), repr(atom))
 
     def _branch(self, s: If, known: Known, truths: Truths) -> list[Statement]:
-        """Merge within both arms; in the place of a branch whose test is known stands its arm."""
+        """Merge within both arms; a branch whose test is known is replaced by its arm."""
         test = _last(self.equal, s.test)
         if not isinstance(test, Var):
             return [s]
@@ -139,7 +139,7 @@ class _ValueNumbers:
                 self.equal.update(zip(s.outs, arm.results, strict=True))
                 return arm.statements
         for flag, arm in ((True, s.then), (False, s.orelse)):
-            # an arm within the other arm of an equal branch sees nothing that this one gives
+            # a branch that stays within an arm of an equal test starts with nothing known
             terms, holds = ({}, {}) if test in truths else known.get((test, flag), ({}, {}))
             inside, within = known.new_child(dict(terms)), {**truths, **holds, test: flag}
             self.visit(arm, inside, within)
@@ -153,7 +153,10 @@ class _ValueNumbers:
     def _learned(
         self, s: If, arm: Block, inside: Known, within: Truths
     ) -> tuple[dict[Any, Any], Truths]:
-        """What is known where the same arm is taken again: terms, as far as given, and truths."""
+        """The terms and truths that hold where a later branch takes the same arm.
+
+        A term's values are usable there only if they are results of the branch.
+        """
         given: dict[Atom, Var] = {}
         holds = within.copy()
         for o, result in zip(s.outs, arm.results, strict=True):
@@ -173,7 +176,7 @@ class _ValueNumbers:
 
 
 def _is_dear(s: Apply) -> bool:
-    """Whether to make a value takes a walk over an array, and to keep it takes less."""
+    """True if a statement is expensive: a product, a reduction, or one that reduces the rank."""
     p = s.primitive
     if p.kind in _DEAR:
         return True
@@ -183,7 +186,7 @@ def _is_dear(s: Apply) -> bool:
 
 
 def _said(value: Any) -> Any:
-    """What tells a parameter from others."""
+    """A hashable key for a parameter's value."""
     if isinstance(value, tuple):
         return "tuple", *map(_said, value)
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Which values depend, through floating point, on the inputs that are differentiated."""
+"""Activity analysis: the floating-point values that depend on differentiated inputs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Stores into an array that nothing reads any more: found by comparing indices.
+"""Dead store elimination for the reverse sweep, by comparing indices.
 
-The sweep back puts every element that a loop overwrote back to its old value. Often no later read
-meets that element: in ``x[i] = (b[i] - s) / L[i, i]`` the sweep reads ``x[j]`` for j < i only. Nor
-does a read meet a store where a loop between them stores into every element that the store has.
+The reverse sweep restores the old value of every element that a loop overwrote. Often no later
+read is of that element: in ``x[i] = (b[i] - s) / L[i, i]`` the sweep reads ``x[j]`` for j < i only.
+A store is also dead if a loop before the read stores into every element of the store.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from calque.transpiler.primitives.indexing import update
 def drop_unread_stores(
     function: Function, stores: Mapping[Var, Var], kept: Iterable[Atom]
 ) -> set[Var]:
-    """Remove those of ``stores``, keyed by results of ``update``, that no later read meets.
+    """Remove those of ``stores``, keyed by results of ``update``, whose elements nothing reads.
 
     ``kept`` are values that are read when the program has ended, besides its results. Returns the
-    results of the stores that are gone.
+    results of the stores that were removed.
     """
     if not stores:
         return set()
@@ -61,9 +61,9 @@ def drop_unread_stores(
 
 
 def _overwriting(reads: Reads) -> dict[Var, tuple[For, Apply]]:
-    """Vectors after a loop that stores at its counter in each round, and that loop and store.
+    """Results of loops that store at their counter in each iteration, with the loop and the store.
 
-    Only loops between bounds that are the same wherever they stand.
+    Only loops whose bounds are the same wherever they stand.
     """
     found: dict[Var, tuple[For, Apply]] = {}
     for place in reads.places:
@@ -81,7 +81,7 @@ def _overwriting(reads: Reads) -> dict[Var, tuple[For, Apply]]:
 
 
 def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
-    """The stores that each round makes into an array that the loop carries, if nothing else."""
+    """The stores of each iteration into a carried array; empty if it does anything else to it."""
     found: list[Apply] = []
     while after is not phi:
         made = reads.definitions.get(after) if isinstance(after, Var) else None
@@ -95,12 +95,12 @@ def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
 
 
 def _overwritten(reads: Reads, store: Place, loop: For, link: Apply) -> bool:
-    """Whether a loop, which need not be near, stores into every element that a store has."""
+    """True if ``loop`` stores, by ``link``, into every element that ``store`` may write."""
     elements = elements_of(store.statement)
     if elements is None or len(elements) != 1 or elements[0] is None or loop in store.loops:
         return False
     if link not in loop.body.statements:
-        return False  # it was needless itself
+        return False  # that store was removed itself
     element = expression_of(reads, elements[0], {})
     start, stop = (expression_of(reads, a, {}) for a in (loop.start, loop.stop))
     up = 1 if loop.step == 1 else -1

@@ -36,14 +36,14 @@ from calque.transpiler.primitives.selections import selections
 
 Tangents = dict[Var, Any]
 
-# what is spelled the same of a Python number and of an array without dims
+# primitives that are written the same for a Python number and for an array without dimensions
 _OF_NUMBERS = (astype, copy, to_float, to_complex, where, real, imag, conj, sum_)
 
 
 def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
-    """Add tangents to ``function.body``, in place; returns the results' (None for zero).
+    """Add tangents to ``function.body``, in place; return the results' tangents (None for zero).
 
-    ``tangents`` gives the tangents of parameters.
+    ``tangents`` maps parameters to their tangents.
     """
     inputs = [v for v in tangents if v.type.is_float]
     builder.symmetries = symmetries(function)
@@ -63,14 +63,14 @@ def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> l
 
 
 def _as_its_primal(tangent: Any, primal: Atom) -> Any:
-    """A Python number that is an array's tangent as an array: it has no ``ravel``."""
+    """The tangent of an array as an array: a Python number has no ``ravel``."""
     if tangent is None or type_of(primal).weak or not type_of(tangent).weak:
         return tangent
     return FUNCTIONS[np.asarray](tangent)
 
 
 class Push:
-    """Carries tangents through statements, which it emits again as it goes."""
+    """Pushes tangents through statements, and emits the statements again."""
 
     def __init__(self, builder: Builder, active: set[Var], function: Function):
         self.builder = builder
@@ -95,7 +95,7 @@ class Push:
                         self.builder.emit(s)
 
     def push_call(self, s: Apply, tangents: Tangents) -> None:
-        """A call, by its own rule, which gives the values too."""
+        """Emit a call and its tangents by the call's own rule, which returns the values too."""
         given = [self._whole_or_none(a, tangents) for a in s.args]
         if all(t is None for t in given):
             self.builder.emit(s)
@@ -110,7 +110,7 @@ class Push:
         return self.whole(primal, tangents) if has else None
 
     def push_apply(self, s: Apply, tangents: Tangents) -> None:
-        """One primitive, by its rule."""
+        """Emit one primitive, and its tangent by the primitive's rule."""
         given = tuple(tangents.get(a) if isinstance(a, Var) else None for a in s.args)
         if s.primitive.nondifferentiable or all(t is None for t in given):
             return
@@ -137,7 +137,7 @@ class Push:
                 self._same_sizes(tangent, out)
 
     def _same_sizes(self, tangent: Array, out: Var) -> None:
-        """What one function gives of arrays of one shape has one shape: as long as a mask says."""
+        """Unify the data-dependent sizes of a tangent and of its primal."""
         dims = self.builder.dims
         for size, own in zip(tangent.dims, out.type.dims, strict=True):
             if dims.beyond_arguments(size) and dims.beyond_arguments(own):
@@ -157,7 +157,7 @@ class Push:
         tangents[primal] = tangent
 
     def whole(self, primal: Atom, tangents: Tangents) -> Any:
-        """A tangent of its primal's shape; zeros where there is none."""
+        """The tangent of ``primal`` in its shape; zeros if it has none."""
         tangent = tangents.get(primal) if isinstance(primal, Var) else None
         t = primal.type if isinstance(primal, Var) else None
         if t is None or not t.ndim:
@@ -175,7 +175,7 @@ class Push:
         return Var(primal.type, f"{primal.name}_dot" if primal.name else None, primal.origin)
 
     def push_if(self, s: If, tangents: Tangents) -> None:
-        """Both arms, with a tangent for each active result."""
+        """Emit a branch, with a tangent for each active result."""
         wanted = [k for k, out in enumerate(s.outs) if out in self.active]
         arms = []
         for arm in (s.then, s.orelse):
@@ -199,7 +199,7 @@ class Push:
         return core.UNDEFINED if result is core.UNDEFINED or out.type.ndim else 0.0
 
     def push_loop(self, s: For | While, tangents: Tangents) -> None:
-        """A loop that carries a tangent for each active carried value."""
+        """Emit a loop that carries a tangent for each active carried value."""
         wanted = [k for k, phi in enumerate(s.phis) if phi in self.active]
         inits = [
             core.UNDEFINED if s.inits[k] is core.UNDEFINED else self.whole(s.inits[k], tangents)

@@ -1,4 +1,4 @@
-"""Arrays that each round of a loop computes of the same are computed once, before the loop.
+"""Loop-invariant code motion for arrays: compute them once, before the loop.
 
 Before::
 
@@ -12,9 +12,10 @@ After::
     for t in range(100):
         x = B @ x
 
-So the sweep back sums what the rounds add to the adjoint of ``B``, and goes on to that of ``A``
-once. A loop that may have no rounds keeps what may raise or warn. What is stored into stays, and
-what computes nothing: a loop over elements writes zeros, or a transpose, where it needs them.
+So the reverse sweep sums the contributions of all iterations to the adjoint of ``B``, and computes
+that of ``A`` from the sum, once. Statements that may raise or warn stay in a loop that may have no
+iterations. So do arrays that are stored into, and those that take no computation (zeros, a
+transpose): a loop over elements writes them where it needs them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WORK = ("elementwise", "bilinear")
 
 
 def compute_before_loops(body: Block, builder: Builder) -> None:
-    """Move such statements out of all loops of a block, in place, and out of loops around these."""
+    """Move invariant statements out of all loops of a block, in place, as far out as possible."""
     read = {*body.results}
     for s in core.walk(body):
         read.update(core.operands(s))
@@ -50,7 +51,7 @@ def _visit(block: Block, builder: Builder, read: set[Atom]) -> None:
 
 
 def _taken_out(loop: For | While, builder: Builder, read: set[Atom]) -> list[Statement]:
-    """What a loop computes of the same in each round, in order; its body no longer does."""
+    """Remove the invariant statements from a loop's body, and return them in order."""
     inside = {*core.bound_vars(loop)}.union(*map(core.defined_vars, core.blocks_of(loop)))
     bound = {e.where for e in builder.equal_dims}
     same: dict[Var, Apply] = {}
@@ -73,7 +74,7 @@ def _taken_out(loop: For | While, builder: Builder, read: set[Atom]) -> list[Sta
 
 
 def _may_be_early(s: Apply, loop: For | While, bound: set[Var | None]) -> bool:
-    """Whether a statement may be done before a loop, also where that has no rounds."""
+    """True if a statement may run before a loop, even if the loop has no iterations."""
     if len(s.outs) != 1 or s.primitive.kind not in _KINDS:
         return False
     if isinstance(loop, For) and _has_rounds(loop):
@@ -88,7 +89,7 @@ def _has_rounds(loop: For) -> bool:
 
 
 def _is_work(s: Apply, same: dict[Var, Apply]) -> bool:
-    """Whether a statement computes an array of others, not all of which are made of nothing."""
+    """True if a statement computes a float array from others, not all of them constant fills."""
     if s.primitive.kind not in _WORK or not s.out.type.ndim or not s.out.type.is_float:
         return False
     arrays = [a for a in _vars(s) if a.type.ndim]
@@ -105,7 +106,7 @@ def _with_operands(s: Apply, same: dict[Var, Apply], wanted: dict[int, Apply]) -
 
 
 def _stored_or_given_on(loop: For | While, read: set[Atom]) -> set[Atom]:
-    """What a loop stores into, or carries for someone who reads it, or what its branches give."""
+    """The values that a loop stores into, carries for a reader, or returns from its branches."""
     found: set[Atom] = set()
     for s in core.walk(Block([loop])):
         match s:

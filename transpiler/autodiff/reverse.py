@@ -1,4 +1,4 @@
-"""Reverse mode: the forward program, followed by the sweep back that accumulates adjoints.
+"""Reverse mode: the forward program, followed by the reverse sweep that accumulates adjoints.
 
 Before::
 
@@ -8,9 +8,9 @@ After, for the gradient::
 
     y = np.exp(x); x_bar = y; yield x_bar
 
-Rules are applied statement by statement, from the last to the first. What the sweep needs of values
-that exist only inside a loop or an arm of a branch is found by looking at what it came to read, and
-is then read again, recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
+Rules are applied statement by statement, from the last to the first. Values that exist only inside
+a loop or an arm of a branch, and that the sweep turned out to read, are then read again,
+recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ from calque.transpiler.primitives.selections import selections
 from calque.transpiler.primitives.shapes import broadcast_to, reshape
 from calque.transpiler.primitives.smooth import is_smooth
 
-# linear rearrangements: a cotangent that is one number everywhere passes through them unchanged;
-# the rules of the first take a cotangent of fewer dimensions as it is
+# linear rearrangements: a cotangent with equal elements passes through them as a scalar; the rules
+# of the first ones accept a cotangent of fewer dimensions
 _SPREADING = (astype, copy, broadcast_to, sum_, mean, where)
 _REARRANGING = (*_SPREADING, reshape, transpose, expand_dims, squeeze, roll)
 
@@ -72,7 +72,7 @@ _REARRANGING = (*_SPREADING, reshape, transpose, expand_dims, squeeze, roll)
 def reverse(
     function: Function, builder: Builder, wrt: Sequence[int], seeds: dict[int, Any]
 ) -> list[Any]:
-    """Append the reverse sweep to ``function.body``, in place; returns the adjoints of ``wrt``.
+    """Append the reverse sweep to ``function.body``, in place; return the adjoints of ``wrt``.
 
     ``seeds`` maps positions of results to their cotangents (numbers or Arrays). An adjoint that is
     zero is None. Statements are labelled with their phase.
@@ -128,10 +128,10 @@ class Sweep:
         self.forward = core.defined_vars(function.body)
         self.roles = give_words(function.body, builder.named, builder.definitions)
         self.recorder = Recorder(builder, function)
-        self.restored: dict[Var, Array] = {}  # primal versions put back by this sweep
-        self.restoring: set[Var] = set()  # primal versions that must be put back
-        self.restores: dict[Var, Var] = {}  # the stores that put back, and what they undo
-        self.summed: set[Var] = set()  # values from outside of a loop: each round adds to theirs
+        self.restored: dict[Var, Array] = {}  # primal versions restored by this sweep
+        self.restoring: set[Var] = set()  # primal versions that must be restored
+        self.restores: dict[Var, Var] = {}  # the stores that restore, and the stores they undo
+        self.summed: set[Var] = set()  # outer values to whose adjoints each iteration adds
 
     def bends(self, block: Block) -> bool:
         """True if an active operation of a block has a slope that may be infinite."""
@@ -159,7 +159,7 @@ class Sweep:
     def _name(self, primal: Var, adjoint: Any) -> None:
         if isinstance(adjoint, Array) and adjoint.atom.name is None:
             if adjoint.atom in self.forward:
-                return  # a value of the user's that is an adjoint, too
+                return  # the adjoint is a value of the user's program, too
             if primal.name is not None or primal in self.summed:
                 adjoint.atom.name = self.builder.name_of_adjoint(primal)
             if adjoint.atom.name is None:
@@ -172,7 +172,7 @@ class Sweep:
         return result
 
     def _like(self, primal: Var) -> Array:
-        """An array of the primal's shape that is at hand."""
+        """An available array of the primal's shape."""
         return Array(self.sources.get(primal, primal))
 
     def shadow(self, adjoints: Adjoints, primal: Var) -> Array:
@@ -182,7 +182,7 @@ class Sweep:
             made = self.zeros(primal)
         else:
             made = self.whole(primal, old)
-        made = Array(as_array(made).atom)  # of a number too: an index may make an array of it
+        made = Array(as_array(made).atom)  # also for a scalar: an index may make it an array
         if primal.type.dtype.kind == "c":
             made = FUNCTIONS["cast"](made, primal.type.dtype)
         self._name(primal, made)
@@ -215,7 +215,7 @@ class Sweep:
                         self.reverse_loop(s, adjoints)
 
     def reverse_apply(self, s: Apply, adjoints: Adjoints) -> None:
-        """One primitive, by its rule."""
+        """Reverse one primitive, by its rule."""
         if s.primitive.kind == "store" and s.outs[0] in self.restoring:
             self._restore(s)
         cotangents = [adjoints.pop(out, None) for out in s.outs]
@@ -254,7 +254,7 @@ class Sweep:
             self.accumulate(adjoints, arg, self._unbroadcast(s, arg, guarded(cotangent)))
 
     def _passes_through(self, s: Apply, cotangent: Any, adjoints: Adjoints) -> bool:
-        """A number that stands for the whole cotangent of a rearrangement."""
+        """Pass a scalar that stands for a whole cotangent through a rearrangement; True if done."""
         out, arg = s.outs[0], s.args[0]
         if s.primitive in (sum_, mean, where) or not out.type.ndim:
             return False
@@ -268,7 +268,7 @@ class Sweep:
 
     def _unbroadcast(self, s: Apply, arg: Var, cotangent: Any) -> Any:
         if s.primitive.kind == "store" and arg is s.args[0]:
-            return cotangent  # one size, or as many places as there were in the end
+            return cotangent  # the same size, or as many elements as at the end
         have = type_of(cotangent).dims
         spreads = s.primitive.kind == "elementwise" or s.primitive in (where, broadcast_to)
         spread = s.outs[0].type.dims if spreads else have
@@ -277,13 +277,13 @@ class Sweep:
         if not spreads and not have:
             return cotangent
         like = self._like(s.outs[0]) if spreads else cotangent
-        if s.primitive is einsum:  # has its sizes of what the other operands have
+        if s.primitive is einsum:  # takes its sizes from the other operands
             spread = self.builder.broadcast([have, arg.type.dims])
         whole = spreads or s.primitive.kind == "store"
         return sum_to(cotangent, spread, arg.type.dims, like, self._like(arg), whole)
 
     def _restore(self, s: Apply) -> None:
-        """Put back the elements that a store overwrote."""
+        """Restore the elements that a store overwrote."""
         before, after = s.args[0], s.outs[0]
         now = self.restored.get(after, Array(after))
         if before in self.restored or not isinstance(before, Var):
@@ -293,7 +293,7 @@ class Sweep:
             return
         old = self.recorder.overwritten(s)
         if not self.recorder.sizes_known(old.type):
-            return  # under a mask: the version before is saved as a whole, if it is needed
+            return  # a store under a mask: the version before is saved as a whole, if needed
         index, dynamic = s.params["index"], [wrap(a) for a in s.args[2:]]
         back = apply(update, now, old, *dynamic, index=index)
         back.atom.name = before.name
@@ -301,14 +301,14 @@ class Sweep:
         self.restores[back.atom] = after
 
     def reverse_if(self, s: If, adjoints: Adjoints) -> None:
-        """Both arms, each under the same test."""
+        """Reverse a branch: both arms, each under the same test."""
         cotangents = [adjoints.pop(out, None) for out in s.outs]
         restores = [o for o in s.outs if o in self.restoring]
         if all(c is None for c in cotangents) and not restores:
             return
         arms = []
         outside, around = dict(self.restored), self.here
-        own = [(arm, list(arm.results)) for arm in (s.then, s.orelse)]  # what is saved comes behind
+        own = [(arm, list(arm.results)) for arm in (s.then, s.orelse)]  # saved values follow these
         for arm, results in own:
             self.restored, self.here = dict(outside), core.outs_of(arm)
             for out, result in zip(s.outs, arm.results, strict=True):
@@ -336,7 +336,7 @@ class Sweep:
             if same_adjoint(a, old) and same_adjoint(b, old):
                 continue
             if a is not None and same_adjoint(a, b):
-                adjoints[var] = a  # made before the branch
+                adjoints[var] = a  # computed before the branch
                 continue
             changed.append(var)
             rank_zero = type_of(or_zero(a)).ndim == type_of(or_zero(b)).ndim == 0
@@ -389,7 +389,7 @@ class Sweep:
     # loops
 
     def reverse_loop(self, s: For | While, adjoints: Adjoints) -> None:
-        """The loop back: adjoints of what it carries, and of what it reads, are carried."""
+        """Reverse a loop: the reverse loop carries the adjoints of what ``s`` carries and reads."""
         seeds = {k: adjoints.pop(out) for k, out in enumerate(s.outs) if out in adjoints}
         forced = {k for k, out in enumerate(s.outs) if out in self.restoring}
         if not seeds and not forced:
@@ -399,7 +399,7 @@ class Sweep:
         outer = [v for v in core.free_vars(s.body) if v in self.active and v not in inner]
         restore = set(forced)
         passed: set[int] = set()
-        changed: set[int] = set()  # of what was taken to pass
+        changed: set[int] = set()  # those assumed to pass unchanged that did change
         flags: dict[Any, str] = {}
         builder = self.builder
         marks = len(builder.blocks[-1].statements)

@@ -1,8 +1,8 @@
-"""The loop back: what the reverse sweep writes for a loop.
+"""The reverse loop: the loop that the reverse sweep writes for a loop of the forward program.
 
-It carries the adjoints of what the loop carries and of what the loop reads. Which of them get one
-is known when the body has been walked back: the sweep tries, and tries again with what it saw.
-An adjoint that stays the same, as that of a sum, is not carried::
+It carries the adjoints of the values that the forward loop carries and reads. Which of these values
+have an adjoint is known only after the body has been reversed: the sweep writes the body with a
+guess, and again until the guess holds. An invariant adjoint, as that of a sum, is not carried::
 
     for i in range(n):                  for i in range(n - 1, -1, -1):
         s = s * x[i]            ->          x_bar[i] += s_bar * s_saved[i]
@@ -36,7 +36,7 @@ Adjoints = dict[Var, Any]
 
 
 class LoopAttempt:
-    """One try at the loop back, with a guess at what it carries."""
+    """One attempt at the reverse loop, with a guess at the adjoints that it carries."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class LoopAttempt:
         self.sweep, self.s, self.seeds, self.flags = sweep, s, seeds, flags
         self.carried, self.same = sorted(carried - passed), sorted(passed)
         self.outer, self.restore = outer, sorted(restore)
-        self.passed: dict[int, Any] = {}  # the adjoints that are the same in all rounds
+        self.passed: dict[int, Any] = {}  # the loop-invariant adjoints
         self.adjoints = adjoints
         self.phis: list[Var] = []
         self.sized: dict[Var, ArrayType] = {}
@@ -61,7 +61,7 @@ class LoopAttempt:
         self.block = Block()
 
     def run(self) -> None:
-        """Write the body of the loop back."""
+        """Write the body of the reverse loop."""
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
         self.saved_state = (dict(sweep.restored), set(sweep.restoring))
         for k in self.same:
@@ -96,7 +96,7 @@ class LoopAttempt:
         self.live = self._reads()
 
     def _note_infinite(self) -> None:
-        """Note the carried adjoints that an infinite slope of the loop, or behind it, may reach."""
+        """Note the carried adjoints that an infinite slope in the loop, or after it, may reach."""
         known = self.sweep.builder.selections
         bends = self.sweep.bends(self.s.body)
         for phi, init in zip(self.phis, self.inits, strict=True):
@@ -106,7 +106,7 @@ class LoopAttempt:
             )
 
     def _start(self, k: int) -> Any:
-        """The adjoint that comes from behind the loop."""
+        """The adjoint of carried value ``k`` after the forward loop."""
         out, seed = self.s.outs[k], self.seeds.get(k)
         if seed is None or is_zero(seed):
             return self.sweep.zeros(out)
@@ -119,7 +119,7 @@ class LoopAttempt:
         self.inits.append(init.atom if isinstance(init, Array) else init)
 
     def _let_size_change(self, k: int) -> None:
-        """A round back starts at the size that the round forth ended with."""
+        """Give a carried adjoint another size in each iteration, if its primal changes its size."""
         after, dims = self.s.body.results[k], self.sweep.builder.dims
         if not isinstance(after, Var):
             return
@@ -133,7 +133,7 @@ class LoopAttempt:
             self.sized[self.phis[-1]] = bar.type.with_dims(start)
 
     def _grows(self, k: int) -> bool:
-        """Whether rounds get more room for what they carry: its adjoint keeps that to the end."""
+        """True if iterations enlarge carried array ``k``; its adjoint keeps the final capacity."""
         carried: set[Any] = {self.s.phis[k]}
         before = 0
         while len(carried) > before:
@@ -203,18 +203,18 @@ class LoopAttempt:
         self.flags.finish_body(self.block, nexts, inside)
 
     def missing(self) -> set[int]:
-        """Phis that got an adjoint but are not carried."""
+        """The positions of carried values that got an adjoint which is not carried."""
         return {k for k, p in enumerate(self.s.phis) if self.local.get(p) is not None}
 
     def unchanged(self) -> set[int]:
-        """What has the same adjoint in all rounds: ``s_bar`` of a sum ``s`` that is returned."""
+        """The positions of loop-invariant adjoints: ``s_bar`` of a sum ``s`` that is returned."""
         starts = dict(zip(self.carried, map(Array, self.phis), strict=False)) | self.passed
         sized = {k for k, p in zip(self.carried, self.phis, strict=False) if p in self.sized}
         places = starts.keys() - sized
         return {k for k in places if same_adjoint(self.local.get(self.s.phis[k]), starts[k])}
 
     def unused(self) -> set[Var]:
-        """Outer values whose adjoint the body leaves alone."""
+        """Outer values whose adjoint the body does not change."""
         return {
             v
             for v in self.outer
@@ -222,11 +222,11 @@ class LoopAttempt:
         }
 
     def wants_restoring(self) -> set[int]:
-        """Carried arrays of which the body reads old versions at several places."""
+        """The positions of carried arrays of which the body reads several old versions."""
         return self.sweep.recorder.wants_restoring(self.s, self.live, self.sweep.restored)
 
     def _reads(self) -> dict[Var, None]:
-        """The primal values of the loop's inside that the body of the loop back needs."""
+        """The primal values from inside the loop that the body of the reverse loop needs."""
         trial = core.clone(self.block, {})
         live = {r for r in trial.results if isinstance(r, Var)}
         prune(trial, live)
@@ -236,7 +236,7 @@ class LoopAttempt:
         }
 
     def finish(self, inner: set[Var]) -> None:
-        """Emit the loop back, and let what it needs be recorded by the loop forth."""
+        """Emit the reverse loop, and let the forward loop record the values that it needs."""
         sweep, s, builder = self.sweep, self.s, self.sweep.builder
         restored_inside, restoring = sweep.restored, sweep.restoring
         sweep.restored, sweep.restoring = self.saved_state
@@ -263,12 +263,12 @@ class LoopAttempt:
                 sweep.restored[s.inits[k]] = Array(out)
 
     def _note_use(self, outs: dict[Var, Var]) -> None:
-        """Note which elements of the adjoints behind the loop some path has used."""
+        """Note which elements of the adjoints after the loop some path has used."""
         count = self.sweep.recorder.counter_of(self.s)[1] if isinstance(self.s, While) else None
         self.flags.finish(self.s, count, outs)
 
     def _merge(self, var: Var, out: Var, starts: list[tuple[Atom, Any]]) -> None:
-        """A value that the loop both starts from and reads: both adjoints count."""
+        """Add both adjoints of a value that the loop both starts from and reads."""
         total: Any = Array(out)
         for start, bar in starts:
             if start is var:

@@ -1,4 +1,4 @@
-"""Calls with rules of their own, made ready for a reverse sweep, and put away after it.
+"""Expand calls with custom rules before a reverse sweep, and remove the markers after it.
 
 The sweep differentiates a ``custom_jvp`` by what the user's rule computes, which is linear in the
 tangents::
@@ -11,8 +11,8 @@ becomes, before the sweep, with ``rule(x, t)`` written out::
     v, v_dot = rule(held(x), t)         # held: a constant to this sweep
     y = attached(v, v_dot)              # v; its cotangent goes to v_dot
 
-After the sweep what hangs on ``t`` is dead, and is dropped: the forward phase computes what the
-rule computes without tangents, and the sweep is its transpose.
+After the sweep the code that depends on ``t`` is dead, and is dropped: the forward phase computes
+the rule's values without tangents, and the sweep is the transpose of its tangents.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Returned(Primitive):
 
 
 def expand_calls(function: Function, builder: Builder, inputs: Sequence[Var]) -> None:
-    """Write the rules of the calls that ``inputs`` reach in their place, in place."""
+    """Replace the calls that ``inputs`` reach by their rules, in place."""
     while _has_calls(function.body):
         active = varied(function.body, inputs)
         if not _expand(function.body, builder, active):
@@ -87,9 +87,9 @@ def _expand(block: Block, builder: Builder, active: set[Var]) -> bool:
 
 
 def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
-    """Take the markers away, in place; what stands for Vars that went.
+    """Remove the markers, in place; return the replacements of removed Vars.
 
-    ``kept`` are atoms that are wanted besides the results.
+    ``kept`` are atoms that are needed besides the results.
     """
     statements = [s for s in core.walk(function.body) if isinstance(s, Apply)]
     seeds = {s.outs[0]: s for s in statements if s.primitive is tangent}
@@ -124,12 +124,12 @@ def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
 
 
 def _shows(s: core.Statement, tainted: set[Var]) -> bool:
-    """Whether a statement prints, or asserts something of, a tangent that has no value here."""
+    """True if a statement prints, or asserts something about, a tangent that has no value here."""
     return isinstance(s, Effect) and any(isinstance(a, Var) and a in tainted for a in s.args)
 
 
 def _unmark(block: Block) -> dict[Var, Atom]:
-    """Replace the markers by identities; constants of this sweep by what they were."""
+    """Replace the markers by identities, and constants of this sweep by the original values."""
     mapping: dict[Var, Atom] = {}
     for inner in [block, *(b for s in core.walk(block) for b in core.blocks_of(s))]:
         made: list[core.Statement] = []

@@ -1,7 +1,7 @@
-"""Shapes and dtypes of cotangents: broadcasting is undone here, for every rule.
+"""Shapes and dtypes of cotangents: undo broadcasting, for every derivative rule.
 
-A cotangent may have fewer dimensions than what it belongs to: a constant spread over an array stays
-a scalar until something needs the array.
+A cotangent may have fewer dimensions than its primal: a constant that is broadcast stays a scalar
+until something needs the array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from calque.transpiler.primitives.base import as_array, run_time_choice
 
 
 def same_dims(left: Sequence[DimLike], right: Sequence[DimLike]) -> bool:
-    """Whether two shapes are known to be equal."""
+    """True if two shapes are known to be equal."""
     same = current().dims.same
     return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
 
@@ -48,7 +48,7 @@ def sum_to(
 
 
 def may_be_spread(size: DimLike, whole: DimLike) -> bool:
-    """Whether only a run knows if an axis has one element, which NumPy spreads over ``whole``."""
+    """True if only at run time it is known whether an axis of ``size`` broadcasts to ``whole``."""
     dims = current().dims
     if dims.same(size, whole) or dims.is_spread_over(whole, size):
         return False
@@ -97,7 +97,7 @@ def _sum_if_one(
 def _sum_of_ones(
     cotangent: Any, spread: Sequence[DimLike], wanted: Sequence[DimLike], like: Any
 ) -> Any:
-    """The same for the axes that are known to have one element, or that are not there."""
+    """The sum along the axes of ``wanted`` that are missing or are known to have one element."""
     dims = current().dims
     have = type_of(cotangent).dims
     lead = len(spread) - len(wanted)
@@ -166,7 +166,7 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
         pairs = zip(have.dims, wanted.dims, strict=True)
         some = any(_is_spread_over(resolve(h), resolve(w)) for h, w in pairs)
         if not some:
-            return cotangent  # a size of which less is known
+            return cotangent  # a size that is not known to be equal
     if not wanted.dims:
         return cotangent
     if have.ndim == 0:
@@ -177,7 +177,7 @@ def materialize(cotangent: Any, wanted: ArrayType, like: Any) -> Array:
 
 
 def _is_spread_over(size: DimLike, whole: DimLike) -> bool:
-    """Whether an operation may have spread what has one size over what has the other."""
+    """True if an operation may have broadcast an axis of ``size`` to ``whole``."""
     builder = current()
     return frozenset((size, whole)) in builder.spread or builder.dims.is_spread_over(size, whole)
 
@@ -188,24 +188,24 @@ def or_zero(value: Any) -> Any:
 
 
 def carried_number(value: Any, t: ArrayType) -> Any:
-    """What an arm or a round gives as an adjoint: a number has the dtype, as a result has it.
+    """An adjoint that an arm or an iteration returns: a constant gets the dtype of the result.
 
     >>> [carried_number(2, ArrayType(np.dtype(char), ())) for char in "fd"]
     [np.float32(2.0), 2.0]
     """
     if isinstance(value, (Array, Var)) or t.dtype.kind not in "fc":
         return value
-    typed = t.dtype.type(value)  # the product of whole numbers is one, too
+    typed = t.dtype.type(value)  # the product of integer constants is an int
     return typed.item() if t.weak or t.dtype.char in "dD" else typed
 
 
 def is_zero(value: Any) -> bool:
-    """Whether an adjoint is the number zero."""
+    """True if an adjoint is the number zero."""
     return not isinstance(value, Array) and value == 0
 
 
 def same_adjoint(value: Any, old: Any) -> bool:
-    """Whether an adjoint was left alone."""
+    """True if an adjoint was not changed."""
     if isinstance(value, Array) and isinstance(old, Array):
         return value.atom is old.atom
     return value is old or (

@@ -1,4 +1,4 @@
-"""Flags that say at run time which elements of a value some taken path has used.
+"""Flags that tell at run time which elements of a value some taken path has used.
 
 A slope behind a value may be infinite (``np.sqrt`` at 0), and a path that does not use the value
 contributes zero, not zero times infinity. Tests that can be seen at the value are the condition
@@ -11,7 +11,7 @@ in an iteration of a loop, the reverse sweep carries a flag beside the adjoint::
     else: y = r                          r2_bar += np.where(r_used, r_bar * (0.5 / r), 0.0)
 
 A flag is one truth for the whole value. Of an array whose elements are used under tests within a
-loop there is a flag for each element. Flags that nobody asks for are dead code.
+loop there is a flag for each element. Flags that no statement reads are dead code.
 """
 
 from __future__ import annotations
@@ -131,12 +131,12 @@ def note_flag(adjoint: Var, flag: Var, tested: bool = True) -> None:
 
 
 class UsageFlags:
-    """The flags that a loop back carries beside its adjoints.
+    """The flags that a reverse loop carries beside its adjoints.
 
-    ``wanted`` says of which adjoints, by key: ``"number"`` for one flag that tests set,
-    ``"iterated"`` for one that says that there was an iteration, ``"array"`` for a flag for each
-    element, ``"none"`` for adjoints that every iteration uses. The attempt at the loop back is made
-    again where ``missing`` has more.
+    ``wanted`` maps keys of adjoints to kinds of flags: ``"number"`` for one flag that tests set,
+    ``"iterated"`` for one that tells that there was an iteration, ``"array"`` for a flag for each
+    element, ``"none"`` for adjoints that every iteration uses. If ``missing`` has more, the reverse
+    loop is written again.
     """
 
     def __init__(self, sweep: Any, wanted: dict[Any, str]):
@@ -147,7 +147,7 @@ class UsageFlags:
         self._carried: list[_CarriedAdjoint] = []
 
     def carry(self, key: Any, primal: Var, init: Any, phi: Var, adds: bool) -> None:
-        """Let the loop back carry the adjoint ``phi`` from ``init``; ``adds`` if it only adds."""
+        """Let the loop carry the adjoint ``phi`` from ``init``; ``adds``: iterations only add."""
         if primal not in self.sweep.steep:
             return
         start, kind = guard_of(init), self.wanted.get(key)
@@ -188,7 +188,7 @@ class UsageFlags:
 
 @dataclass
 class _CarriedAdjoint:
-    """An adjoint that a loop back carries, and the selections at the ends of an iteration."""
+    """An adjoint that a reverse loop carries, and the selections around an iteration."""
 
     key: Any
     phi: Var
@@ -209,7 +209,7 @@ class _CarriedAdjoint:
         return self.adds or (self.start is not None and self.start.key == self.after.key)
 
     def kind_of_flag(self, value: Any) -> str:
-        """The kind of flag that says it."""
+        """The kind of flag that tells which elements are used."""
         if self.after is None:
             return "none"
         if (self.phi.type.ndim and not self.after.number) or self.is_told_by_element(value):
@@ -223,7 +223,7 @@ class _CarriedAdjoint:
         return _by_element(value, self.phi)
 
     def behind(self, ran: Selection | None) -> Selection | None:
-        """The selection behind the loop, where there may have been no iteration."""
+        """The selection after the loop, which may have had no iteration."""
         if self.start is None or ran is None:
             return self.after
         return either(ran if self.after is None else both(ran, self.after), self.start)

@@ -1,6 +1,6 @@
-"""Errors of kernels that hold run-time values: made outside, of what a kernel leaves with.
+"""Errors raised in kernels with run-time values: the host builds them from the values.
 
-Numba can neither lay out a text nor make an error of a user's class. Before::
+Numba can neither format a text nor create an error of a user's class. Before::
 
     raise ValueError(f"below by {v:.2f} at {k!r}")
 
@@ -11,7 +11,7 @@ After, in the kernel, and beside it::
     def checked_error(v, k):
         return ValueError(f"below by {v:.2f} at {int(k)!r}")
 
-A kernel hands out Python's numbers: what prints NumPy's otherwise is made NumPy's again.
+A kernel returns Python numbers; where NumPy's scalars print differently they are converted back.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from calque.transpiler.ir.core import Atom, Effect, Var
 from calque.transpiler.ir.types import ArrayType
 
 _PYTHONS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
-_CLASSES_SEEN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # shows of which class a number is
+_CLASSES_SEEN = re.compile(r"%(\(\w*\))?[^%a-zA-Z]*[sra]")  # formats that show a number's class
 
 
 class KernelErrors:
-    """The functions that make the errors of a program's kernels."""
+    """The functions that create the errors of a program's kernels."""
 
     def __init__(self, stem: str):
         self.stem = stem
         self.functions: dict[str, gast.FunctionDef] = {}
         self._known: dict[Any, str] = {}
-        self.used: list[str] = []  # by the kernel that is being written
+        self.used: list[str] = []  # the functions of the kernel that is being written
 
     def statement(self, s: Effect, operands: list[Any]) -> gast.stmt:
-        """The statement that stands in a kernel for a ``raise`` or an ``assert``."""
+        """The statement in a kernel for a ``raise`` or an ``assert``."""
         if _is_plain(parsed(s.template)):
             return without_quotes(fill(s.template, operands))
         slots = [name(f"slot_{k}_") for k in range(len(operands))]
@@ -64,7 +64,7 @@ class KernelErrors:
         return gast.If(wrong, [refused], [])
 
     def _call(self, error: Any, args: tuple[Atom, ...], operands: list[Any]) -> gast.Call:
-        """``KernelError`` with the function that makes an error, and what that is given."""
+        """``KernelError`` with the name of the function that creates the error, and arguments."""
         if not isinstance(error, gast.Call):
             error = call(error)
         read = {node.id for node in gast.walk(error) if isinstance(node, gast.Name)}
@@ -97,7 +97,7 @@ class KernelErrors:
 
 
 def _is_plain(made: Any) -> bool:
-    """True if Numba has all of a statement: constants, and an error of Python's own."""
+    """True if Numba can compile a raise: a built-in error with constant arguments."""
     if isinstance(made, gast.Assert):
         return made.msg is None or isinstance(made.msg, gast.Constant)
     kind, args = made.exc, []
@@ -108,7 +108,7 @@ def _is_plain(made: Any) -> bool:
 
 
 def _parameters(operands: list[Any], read: set[str]) -> list[str]:
-    """A name for each value: the user's, where it has one that the error itself does not read."""
+    """A parameter name for each value: the user's, unless the error's text reads that name."""
     found: list[str] = []
     for operand in operands:
         wish = operand.id if isinstance(operand, gast.Name) else "value"
@@ -127,7 +127,7 @@ def _numbered(wish: str) -> Iterator[str]:
 
 
 def on_host(s: Effect, operands: list[Any], device: set[Var]) -> gast.stmt:
-    """The statement of an effect that shows numbers on a GPU; a test is asked there."""
+    """The statement of an effect that shows scalars on a GPU, converted to the host."""
     slots = {f"slot_{k}_": tree for k, tree in enumerate(operands)}
     numbers = {
         f"slot_{k}_": of_its_class(a.type, operands[k], True)
@@ -141,7 +141,7 @@ def on_host(s: Effect, operands: list[Any], device: set[Var]) -> gast.stmt:
 
 
 def of_its_class(t: ArrayType, tree: Any, from_device: bool = False) -> Any:
-    """A number of the class that plain Python has; ``from_device`` it is read from a GPU."""
+    """A number converted to the class it has in plain Python; ``from_device``: read from a GPU."""
     pythons = name(_PYTHONS[t.dtype.kind])
     if t.weak:
         return call(pythons, tree)
@@ -150,25 +150,25 @@ def of_its_class(t: ArrayType, tree: Any, from_device: bool = False) -> Any:
 
 
 class Shown(gast.NodeTransformer):
-    """Puts values into a text: as ``numbers`` have them, wherever the class of a number is seen."""
+    """Inserts values into a text; those of ``numbers`` where the class of a number shows."""
 
     def __init__(self, values: dict[str, Any], numbers: dict[str, Any]):
         self.values, self.numbers = values, numbers
         self.classes_seen = True
 
     def visit_Name(self, node: Any) -> Any:
-        """A value, if it is one."""
+        """Replace a name that stands for a value."""
         seen = self.numbers if self.classes_seen else {}
         return seen.get(node.id, self.values.get(node.id, node))
 
     def visit_FormattedValue(self, node: Any) -> Any:
-        """``{v:.2f}``: NumPy's numbers print as Python's."""
+        """Replace in ``{v:.2f}``: with a format, NumPy's numbers print as Python's."""
         if node.conversion == -1 and isinstance(node.value, gast.Name):
             return self._unseen(node)
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: Any) -> Any:
-        """``"%.2f" % v``: so they do here."""
+        """Replace in ``"%.2f" % v``: with such formats NumPy's numbers print as Python's."""
         pattern = getattr(node.left, "value", None) if isinstance(node.op, gast.Mod) else None
         if isinstance(pattern, str) and not _CLASSES_SEEN.search(pattern):
             return self._unseen(node)

@@ -1,7 +1,7 @@
-"""Which numbers of a program lie in the memory of the device, and which the host knows.
+"""Find the scalars of a program that are in the memory of the device.
 
-A number that is read from an array, put together of one or given by a kernel is on the device; to
-look at it, the host waits. Sizes and the numbers that a call gives are on the host.
+A scalar that is read from an array, reduced from one or returned by a kernel is on the device; to
+read it, the host waits. Sizes and the scalars that a call returns are on the host.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.elementwise import to_bool, to_float, to_int
 from calque.transpiler.primitives.logic import and_, or_
 
-_CONVERSIONS = (to_bool, to_float, to_int)  # give the host a number
-_HANDED_ON = (and_, or_)  # Python gives one of the two, as it is
+_CONVERSIONS = (to_bool, to_float, to_int)  # return a number on the host
+_HANDED_ON = (and_, or_)  # Python returns one of the two operands unchanged
 
 
 def device_numbers(program: PrintedProgram) -> set[Var]:
-    """The numbers, none an array, that are on the device."""
+    """The scalars that are on the device."""
     found = {p for p in program.function.params if not p.type.ndim and not p.type.weak}
     while True:
         before = len(found)
@@ -30,7 +30,7 @@ def device_numbers(program: PrintedProgram) -> set[Var]:
 
 
 def named_numbers(program: PrintedProgram) -> frozenset[Var]:
-    """The numbers on the device that a launcher's own lines read: one thread computes them."""
+    """The scalars on the device that a launcher's own lines read: one thread computes them."""
     there = device_numbers(program)
     made = {o for s in _outside_loops(program.body) if isinstance(s, Apply) for o in s.outs}
     read: set[Var] = set()
@@ -63,7 +63,7 @@ def _visit(block: Block, found: set[Var], inside: bool) -> None:
                 if s.primitive.kind == "size" or inside:
                     continue
                 given = [a for a in s.args if _is_there(a, found)]
-                # of Python's numbers, those that a kernel goes on with: sums of them are there, too
+                # Python numbers that a kernel changes: sums of them are on the device, too
                 sums = s.primitive.kind == "elementwise" and s.primitive not in _CONVERSIONS
                 sums = sums and any(a.type.weak for a in given)
                 if given and (not s.out.type.weak or sums or s.primitive in _HANDED_ON):
@@ -77,7 +77,7 @@ def _visit(block: Block, found: set[Var], inside: bool) -> None:
 
 
 def _joined(s: Statement, found: set[Var]) -> None:
-    """What a loop carries or a branch gives is there if one of the values is."""
+    """Add carried values and results of branches of which one source is on the device."""
     match s:
         case For() | While():
             for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):

@@ -1,4 +1,4 @@
-"""Statements that do the same to other values: their kernels are compiled once."""
+"""Equality of statements up to renaming of values: their kernels are compiled once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Statement
 
 
 class Form(NamedTuple):
-    """What is the same in statements that differ in values alone, and the values in order."""
+    """A key that is equal for statements that differ in values alone, and the values in order."""
 
     text: tuple[Any, ...]
     values: tuple[Var, ...]
 
 
 def form(statements: Sequence[Statement], folding: Folding) -> Form:
-    """The form of statements, with the comments that stand over those that have a line."""
+    """The form of statements, including the comments above those that have a line."""
     found = _Form(folding)
     text = found.block(Block(list(statements)), False)
     return Form(text, tuple(found.numbers))
@@ -33,7 +33,7 @@ class _Form:
         self.numbers: dict[Var, int] = {}
 
     def block(self, block: Block, generated: bool) -> tuple[Any, ...]:
-        """A block within a loop that is, or is not, over elements."""
+        """The key of a block; ``generated``: within a loop over elements."""
         made = tuple(self._statement(s, generated) for s in block.statements)
         return (*made, self._atoms(block.results))
 
@@ -71,14 +71,14 @@ class _Form:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as something that can be compared."""
+    """A parameter as a value that can be compared and hashed."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return repr(value)
 
 
 def period(items: Sequence[Any], least: int) -> int:
-    """After how many items they repeat, ``least`` times or more in all; 0 where they do not.
+    """The period of items that repeat ``least`` times or more; 0 if they do not.
 
     >>> period("abcabcabc", 3), period("abab", 3)
     (3, 0)

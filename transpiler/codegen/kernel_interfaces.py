@@ -1,7 +1,7 @@
-"""What a kernel's text must hand back, and what its launcher may not have: asked of variables.
+"""The interface of a kernel: the variables that it must return, and those that may be unset.
 
-Several values may share a variable, so that a value may be in an argument already when the kernel
-ends; and a variable may be unset on some path, although a call has to name it.
+Several values may share a variable, so that a result may be in an argument already when the kernel
+ends; and a variable that a call must pass may be unset on some path.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from calque.transpiler.primitives.growing import room, widened
 
 
 def is_assigned(var: Var, kernel: Kernel, program: PrintedProgram, groups: Groups) -> bool:
-    """Whether a kernel assigns to the variable of a value, beside storing into an argument."""
+    """True if a kernel assigns to the variable of a value, beside storing into an argument."""
     for now in _versions(var, program, kernel.params):
         if isinstance(now, Var):
             before, made = _before(now, program), program.definition.get(now)
             if isinstance(made, Apply) and made.primitive in (room, widened):
-                return True  # another array, where it has grown
+                return True  # a new array, if it was enlarged
             if not before or not all(groups.together(now, atom) for atom in before):
                 return True
     return False
 
 
 def may_be_unset(var: Var, program: PrintedProgram) -> bool:
-    """Whether some path to where a value is read has not given it one."""
+    """True if a value may be undefined on some path."""
     return any(v is UNDEFINED for v in _versions(var, program))
 
 
 def type_given(var: Var, kernel: Kernel, program: PrintedProgram) -> ArrayType:
-    """The type of what a kernel gives: a number is NumPy's if one that it may be is."""
+    """The type of a kernel's result: a NumPy scalar if one of its possible sources is."""
     versions = [v for v in _versions(var, program, kernel.params) if isinstance(v, Var)]
     return next((v.type for v in versions if not v.type.weak), var.type)
 
 
 def _versions(var: Var, program: PrintedProgram, known: Iterable[Var] = ()) -> list[Atom]:
-    """A value and all that it may be, through stores, branches and loops; but for ``known``."""
+    """A value and its sources through stores, branches and loops, not followed past ``known``."""
     found: dict[Atom, None] = {}
     outside = set(known)
     pending: list[Atom] = [var]
@@ -64,7 +64,7 @@ def _versions(var: Var, program: PrintedProgram, known: Iterable[Var] = ()) -> l
 
 
 def _before(var: Var, program: PrintedProgram) -> tuple[Atom, ...]:
-    """What a value may be, one step back; nothing where it is computed."""
+    """The values that a value may be, one step back; none if it is computed."""
     match program.definition.get(var):
         case Apply() as s if is_store(s):
             return s.args[:1]
@@ -77,6 +77,6 @@ def _before(var: Var, program: PrintedProgram) -> tuple[Atom, ...]:
 
 
 def _leaves(block: Block) -> bool:
-    """Whether control does not come out at the end."""
+    """True if a block ends with a raise, so that control does not reach its end."""
     last = block.statements[-1] if block.statements else None
     return isinstance(last, Effect) and last.template.strip().startswith("raise")

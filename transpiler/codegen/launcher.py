@@ -44,18 +44,18 @@ def _dtype(dtype: np.dtype) -> Any:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A kernel as its launcher calls it: ``outs`` are what it returns."""
+    """A kernel as its launcher calls it; ``outs`` are its results."""
 
     name: str
     params: list[Var]
     outs: list[Var]
 
 
-BOTH = "forward and reverse"  # what loops that are one now do
+BOTH = "forward and reverse"  # the phase of fused loops
 
 
 class Launcher(StatementWriter):
-    """Writes the launcher, and puts the kernels beside it."""
+    """Writes the launcher, and the kernels beside it."""
 
     kernels: list[Any]
     launches: list[core.Launch]
@@ -73,7 +73,7 @@ class Launcher(StatementWriter):
         return body
 
     def _block(self, block: Block, depth: int) -> list[Any]:
-        """The launcher's own lines say little, for what it does is in the kernels."""
+        """Write a block of the launcher with comments for phases only; kernels have the others."""
         if self.expressions.inside:
             return self._kernel_block(block, depth)
         made: list[Any] = []
@@ -91,7 +91,7 @@ class Launcher(StatementWriter):
         return made
 
     def _phases(self, statements: Sequence[Statement]) -> dict[int, str]:
-        """The phase of each statement; sizes and memory are of what comes after them."""
+        """The phase of each statement; sizes and new memory belong to the next statement."""
         found: dict[int, str] = {}
         after = ""
         for s in reversed(statements):
@@ -99,14 +99,14 @@ class Launcher(StatementWriter):
         return found
 
     def _phase_of(self, s: Statement) -> str:
-        """Of which phase a statement is with all that is written for it."""
+        """The phase of a statement, from the statements written for it."""
         hidden = self.expressions.folding.skip
         phases = {t.phase for t in core.walk(Block([s])) if not hidden(t) and not self._prepares(t)}
         told = sorted(phases - {""}) or [s.phase]
         return BOTH if len(told) > 1 else told[0]
 
     def _prepares(self, s: Statement) -> bool:
-        """Whether a statement is a size, new memory, or the copy of an argument."""
+        """True if a statement is a size, new memory, or the copy of an argument."""
         if not isinstance(s, Apply):
             return False
         ahead = s.primitive.kind == "creation" and not self.expressions.inside
@@ -114,7 +114,7 @@ class Launcher(StatementWriter):
         return made or s.primitive.kind == "size" or id(s) in self.program.kept_arguments
 
     def _unplaced(self, s: Statement, depth: int) -> list[Any]:
-        """Within a kernel, what raises leaves it with the values for the error's text."""
+        """Write an effect; within a kernel a raise passes on the values for the error's text."""
         if isinstance(s, Effect) and self.expressions.inside:
             made = self.errors.statement(s, self.expressions.operands(s.args))
             return [made if isinstance(made, gast.If) else self._fitting(made, s.args, depth, s)]
@@ -123,7 +123,7 @@ class Launcher(StatementWriter):
     # launches
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
-        """The call of a kernel, which is written beside."""
+        """The call of a kernel, whose function is written beside the launcher."""
         self.errors.used = []
         lines = self._kernel_lines(s)
         if all(map(self.notes.is_note, lines)):
@@ -142,7 +142,7 @@ class Launcher(StatementWriter):
         )
 
     def _written(self, s: Kernel, lines: list[Any]) -> _Launch:
-        """A new kernel of these lines; or one of the same form, with what is read here."""
+        """A new kernel of these lines, or an earlier one of the same form with other arguments."""
         inside = self.expressions.name_inside
         params = sorted({inside(p): p for p in s.params}.values(), key=self.place_of)
         outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
@@ -176,18 +176,18 @@ class Launcher(StatementWriter):
         return self._counter(s)
 
     def place_of(self, var: Var) -> int:
-        """Kernels take the arguments in the order of the signature, then what is made."""
+        """The position of a kernel's parameter: arguments first, in the signature's order."""
         return self._firsts.get(self.expressions.name_inside(var), self.program.index[var])
 
     @cached_property
     def _firsts(self) -> dict[str, int]:
-        """Which value is the first that has a name."""
+        """The number of the first value with each name."""
         hidden = self.expressions.folding.folded | self.expressions.paths.keys()
         shown = [v for v in self.program.vars if v not in hidden]
         return {self.expressions.names(v): self.program.index[v] for v in reversed(shown)}
 
     def _given(self, var: Var) -> Any:
-        """What a kernel is given; the number in what may be an array of no axes."""
+        """The argument of a kernel for a value; the scalar within a possible 0-d array."""
         if var in self.expressions.paths:
             path = self.expressions.paths[var][0]
             return element_of(path) if is_strong(var) else path
@@ -223,12 +223,12 @@ class Launcher(StatementWriter):
             if self._generated or s.phase == "reverse":
                 made += self._comment(s, depth)
             made += lines
-            if core.blocks_of(s):  # what follows may still be of the same head
+            if core.blocks_of(s):  # the statements after it may belong to the same head
                 self._quoted = self._header() if s.phase == "reverse" else None
         return made
 
     def _phase_said(self, found: str) -> str:
-        """The phase that is written over a statement of a kernel."""
+        """The phase in the comment above a statement of a kernel."""
         return found
 
     def _for(self, s: For, depth: int) -> list[Any]:
@@ -246,7 +246,7 @@ class Launcher(StatementWriter):
         return lines if at is None else [*lines[:at], *self._explained(s, depth), *lines[at:]]
 
     def _explained(self, s: For, depth: int) -> list[Any]:
-        """What a loop's comment says of its threads, if asked."""
+        """The comment on a loop's threads, if the user asked for it."""
         if s.verdict is None or not self.program.function.kernel_options.get("explained"):
             return []
         text = s.verdict.comment(self._counter(s))
@@ -258,7 +258,7 @@ def _one_or_tuple(items: list[Any], context: Any = gast.Load) -> Any:
 
 
 def _empty(identifier: str, t: ArrayType) -> Any:
-    """A value of the right type for what no path has set yet."""
+    """An assignment of a placeholder of type ``t`` to a variable that may be unset."""
     zero: Any = plain(t.dtype.type(0).item())
     if t.ndim:
         shape = gast.Tuple([plain(0)] * t.ndim, gast.Load())
@@ -267,7 +267,7 @@ def _empty(identifier: str, t: ArrayType) -> Any:
 
 
 def _received(names: list[str], types: list[ArrayType], value: Any) -> list[Any]:
-    """A kernel's call, and the numbers it gives as NumPy's where NumPy gives its own."""
+    """A kernel's call, and conversions of its results to NumPy's scalars where needed."""
     if not names:
         return [gast.Expr(value)]
     place = _one_or_tuple([target(name(n)) for n in names], gast.Store)

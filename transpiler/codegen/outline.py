@@ -1,4 +1,4 @@
-"""Kernel outlining: what a target compiles goes into ``Kernel`` statements, at the end on Core.
+"""Kernel outlining: move statements that a target compiles into ``Kernel`` statements.
 
 Before::
 
@@ -16,8 +16,8 @@ After::
     return np.fft.fft(out)
 
 A kernel ends with a loop, or with a branch that holds one, and begins with one, or with its own
-arrays. It holds all that its text reads: what has no line of its own moves into it, and sizes that
-others read too are there once more.
+arrays. It holds all statements that its text reads: those that are written within others move into
+it, and sizes that statements outside read, too, are repeated.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.uses import uses_in
 from calque.transpiler.memory.printed_program import PrintedProgram
 
-_REPEATED = 3  # loops that do so as often become launches of one kernel, which is compiled once
+_REPEATED = 3  # loops that repeat as often become launches of one kernel, which is compiled once
 
 
 def outline(program: PrintedProgram, folding: Folding, target: Target) -> None:
-    """Make the kernels of a program, in place; ``folding`` says what has no line of its own.
+    """Make the kernels of a program, in place; ``folding`` has the values without a line.
 
-    On a grid, each loop is a kernel: threads wait for each other at its end alone. So are numbers
-    in a row that come from the device's memory: one thread computes them.
+    On a grid, each loop is a kernel, as all threads synchronize only at a kernel's end. Consecutive
+    statements on scalars in the device's memory are a kernel of one thread.
     """
     _Outline(program, folding, target).block(program.body, 1)
     program.renumber()
@@ -60,7 +60,7 @@ class _Outline:
         self.explained = bool(program.function.kernel_options.get("explained"))
         self.uses = program.uses()
         self.numbers = device_numbers(program) if target.grid else set[Var]()
-        self.moved: set[int] = set()  # the statements that are in kernels now
+        self.moved: set[int] = set()  # ids of the statements that are in kernels now
 
     def block(self, block: Block, depth: int) -> None:
         """Make the kernels of a block, which is ``depth`` blocks deep."""
@@ -79,7 +79,7 @@ class _Outline:
         block.statements[:] = [s for s in made if id(s) not in self.moved]
 
     def _outlined(self, run: list[Statement], depth: int) -> list[Statement]:
-        """A run with its kernels; what may raise in kernels apart, where threads are explained."""
+        """A run of statements with its kernels; explained threads keep raising code separate."""
         parts: list[list[Statement]] = [[]]
         raises = False
         for s in run:
@@ -92,7 +92,7 @@ class _Outline:
         return [s for part in parts for s in self._trimmed(part, depth)]
 
     def _compiles(self, s: Statement) -> bool:
-        """Whether the target takes a statement and all that is written within it."""
+        """True if the target compiles a statement and all statements written within it."""
         if not self.target.can_compile(s):
             return False
         looping = isinstance(s, (For, While))
@@ -100,7 +100,7 @@ class _Outline:
         return all(self.target.is_inside(t, looping) for t in written)
 
     def _is_number(self, s: Statement) -> bool:
-        """Whether one thread of a grid may compute a statement: of numbers on the device."""
+        """True if one thread of a grid may compute a statement on scalars on the device."""
         if not isinstance(s, Apply) or not self.target.grid or len(s.outs) != 1 or s.out.type.weak:
             return False
         parts = [s, *self._written_in([s])]
@@ -111,7 +111,7 @@ class _Outline:
         return holds and not any(map(self.target.may_raise, parts))
 
     def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
-        """The statements whose expressions stand within the text of others."""
+        """The statements that are written as expressions within others."""
         pending = [a for atoms in _atoms(statements) for a in atoms]
         found: dict[Var, Statement] = {}
         while pending:
@@ -125,9 +125,9 @@ class _Outline:
         return any(map(self.target.may_raise, [*core.walk(Block([s])), *self._written_in([s])]))
 
     def _trimmed(self, run: list[Statement], depth: int) -> list[Statement]:
-        """Statements before the first loop stay outside, and those after the last.
+        """Outline a run without the statements before its first loop and after its last.
 
-        What is written within others is left where these may have it: after the kernel.
+        Statements that are written within others come after the kernel, where these can use them.
         """
         if self.target.grid:
             kernels = self._of_grid([s for s in run if not self._moves(s)])
@@ -145,7 +145,7 @@ class _Outline:
         return [*run[:first], *kernels, *rest, *run[last + 1 :]]
 
     def _of_grid(self, run: list[Statement]) -> list[Kernel]:
-        """A kernel for each loop, and for the numbers between two."""
+        """A kernel for each loop, and for the scalar statements between two loops."""
         made: list[Kernel] = []
         numbers: list[Statement] = []
         for s in run:
@@ -158,12 +158,12 @@ class _Outline:
         return [*made, self._kernel(numbers)] if numbers else made
 
     def _goes_along(self, s: Statement) -> bool:
-        """Whether a line before a loop is the kernel's: a number that NumPy takes."""
+        """True if a scalar statement before a loop may move into the kernel: it cannot raise."""
         refused = isinstance(s, Apply) and s.primitive.kind == "elementwise" and self._raises(s)
         return not refused and not any(o.type.ndim for o in s.outs)
 
     def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
-        """A kernel of all statements, or several alike for what repeats."""
+        """One kernel of all statements, or several equal ones for statements that repeat."""
         if depth == 1 and period([_sort(s) for s in run], _REPEATED):
             size = period([self._form([s]) for s in run], _REPEATED)
             parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]
@@ -175,7 +175,7 @@ class _Outline:
         return form([t for s in run for t in [*self._outside([s]), s]], self.folding).text
 
     def _outside(self, run: Sequence[Statement]) -> list[Statement]:
-        """What is written within a run's text and stands outside, in order."""
+        """The statements outside of a run that are written within its text, in order."""
         inside = {id(t) for t in core.walk(Block(list(run)))}
         found = [s for s in self._written_in(run) if id(s) not in inside]
         within = {id(t) for s in found for b in core.blocks_of(s) for t in core.walk(b)}
@@ -200,11 +200,11 @@ class _Outline:
         return Kernel((), tuple(params), body, run[0].origin)
 
     def _moves(self, s: Statement) -> bool:
-        """Whether a statement goes into the kernels that read it."""
+        """True if a statement moves into the kernels that read it."""
         return self.folding.skip(s) or self._is_check(s)
 
     def _is_check(self, s: Statement) -> bool:
-        """Whether a statement looks at a number that the host does not know."""
+        """True if a statement checks a scalar that is not on the host."""
         return (
             isinstance(s, Apply)
             and self.target.stands_alone(s)
@@ -218,7 +218,7 @@ class _Outline:
         )
 
     def _checks(self, s: Statement) -> list[Statement]:
-        """Those that a statement reads, be it in what is written within it, in order."""
+        """The checks that a statement reads, also by statements written within it, in order."""
         free = core.free_vars(Block([s, *self._written_in([s])]))
         read = sorted(free, key=lambda v: self.program.index[v])
         found = [self.program.definition.get(v) for v in read]
@@ -226,7 +226,7 @@ class _Outline:
         return [c for t in checks for c in (*self._checks(t), t)]
 
     def _repeat(self, body: Block, k: int, inside: dict[Var, int]) -> None:
-        """Let a kernel have its own of what is read outside, too."""
+        """Replace statement ``k`` of a kernel by a copy, as code outside reads it, too."""
         s, mapping = body.statements[k], dict[Var, Atom]()
         (again,) = core.clone(Block([s]), mapping).statements
         body.statements[k] = again
@@ -241,7 +241,7 @@ class _Outline:
 
 
 def _atoms(statements: Sequence[Statement]) -> Iterator[Sequence[Atom]]:
-    """What statements read, and all within them."""
+    """The operands and block results of statements and all statements within them."""
     for s in core.walk(Block(list(statements))):
         yield core.operands(s)
         for inner in core.blocks_of(s):
@@ -254,7 +254,7 @@ def _uses_in(statements: list[Statement]) -> Counter[Var]:
 
 
 def _sort(s: Statement) -> tuple[str, ...]:
-    """What kind of work a statement is, in short."""
+    """The primitives and statement types within a statement, as a cheap key for comparison."""
     inner = core.walk(Block([s]))
     return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
 

@@ -1,6 +1,6 @@
-"""What is asked of a program besides running it: where it becomes NaN, where each line runs.
+"""Diagnostics of a program: where a NaN arises, which derivative is wrong, where each line runs.
 
-In comes Core; out come checks after each statement (``finite_checks``), the statements one by one
-(``single_statements``), and whether each line is in a kernel (``placements``); ``parsing`` reads
-back what ``ir.text`` prints. Read any of them first.
+In comes Core; out come checks after each statement (``finite_checks``), single statements as
+programs (``single_statements``), and for each line whether it is in a kernel (``placements``).
+``parsing`` reads the text that ``ir.text`` prints. Read any of them first.
 """

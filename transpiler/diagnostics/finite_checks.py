@@ -1,13 +1,13 @@
-"""Checks after every statement that could make a NaN or an infinity, for ``calque.debug_nans``.
+"""Checks after every statement that could produce a NaN or an infinity: ``calque.debug_nans``.
 
 ::
 
     y = np.log(x)     ->    y = np.log(x)
                             check_finite('model.py, line 4, forward phase: y', y, x)
 
-The pass runs last, so that no other sees its effects. A statement is at fault if it makes a NaN
-of operands without one, or an infinity of finite operands; what was not finite before is not its
-fault, and neither is a literal ``np.inf``.
+The pass runs last, so that no other sees the checks. A statement is at fault if it computes a NaN
+from operands without one, or an infinity from finite operands; operands that are not finite are not
+its fault, and neither is a literal ``np.inf``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def {name}(place, value, *operands):
 
 
 def add_checks(function: core.Function, builder: Builder) -> None:
-    """Insert the checks, in place; ``function.checks`` says what the label of each stands for."""
+    """Insert the checks, in place; ``function.checks`` maps each label to its meaning."""
     name = _free_name(function)
     with builder.active():
         _Checks(function, builder, name).visit(function.body)
@@ -49,7 +49,7 @@ def add_checks(function: core.Function, builder: Builder) -> None:
 
 
 def _free_name(function: core.Function) -> str:
-    """What to call the helper: no argument has this name."""
+    """A name for the helper that no argument or import has."""
     taken = {p.name for p in function.signature} | {function.name} | set(function.imports)
     found = "check_finite"
     while found in taken:
@@ -64,7 +64,7 @@ class _Checks:
         self.function, self.builder, self.name = function, builder, name
 
     def visit(self, block: Block) -> None:
-        """Insert what is needed into a block and the blocks within it."""
+        """Insert the checks into a block and the blocks within it."""
         made: list[Statement] = []
         for s in block.statements:
             for inner in core.blocks_of(s):
@@ -79,7 +79,7 @@ class _Checks:
         block.statements[:] = made
 
     def _addition(self, s: Apply) -> list[Statement]:
-        """An addition into a part of an array: that part is read before and after."""
+        """Check an addition into a part of an array: read that part before and after."""
         if not _is_float(s.out):
             return [s]
         with self.builder.at(s.origin), self.builder.block() as around:
@@ -109,7 +109,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _can_fail(s: Apply) -> bool:
-    """Whether a statement computes: a view, a store or a new array holds what there was before."""
+    """True if a statement can produce a NaN or an infinity: views, stores and new arrays cannot."""
     primitive = s.primitive
     if primitive.view_back is not None or primitive in _MOVING or primitive.kind in _MAKING:
         return False
@@ -133,7 +133,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _meaning(out: Var, phase: str) -> tuple[str, str]:
-    """Which phase a value belongs to, and what it is to the user: a name, or nothing."""
+    """The phase that a value belongs to, and its description for the user, or an empty string."""
     name = out.name or ""
     if name.endswith("_bar"):
         return "reverse", f"the adjoint of {name.removesuffix('_bar')}"

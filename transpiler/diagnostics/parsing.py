@@ -1,4 +1,4 @@
-"""Core read back from the text that ``ir.text.show`` prints: programs for tests of single passes.
+"""Parse Core from the text that ``ir.text.show`` prints, for tests of single passes.
 
 >>> function, builder = parse('''
 ... twice(x: float64[n])
@@ -74,10 +74,10 @@ TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+)\*)?([#\w.]+)")
 
 
 def parse(text: str) -> tuple[Function, Builder]:
-    """The program whose text this is, and a builder that knows its sizes and loop indices.
+    """The program of a text, and a builder that knows its sizes and loop indices.
 
-    The result is a tuple of the values that are yielded, or the one value. Raises CoreError, with
-    the line, for what is no such text, and where the program is not well formed.
+    The program returns a tuple of the values that are yielded, or the one value. Raises CoreError,
+    with the line, if the text cannot be parsed or the program is not well formed.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     return _Reader(lines).function()
@@ -105,7 +105,7 @@ def parse_dim(text: str) -> DimLike:
 
 
 class _Reader:
-    """The lines of a program, and what has been read of it."""
+    """The lines of a program, and the part of it that has been parsed."""
 
     def __init__(self, lines: Sequence[str]):
         self.lines, self.at = lines, 0
@@ -143,7 +143,7 @@ class _Reader:
         return function, self.builder
 
     def block(self, depth: int) -> Block:
-        """Lines of this depth up to their yield, which says what the block computes."""
+        """Parse the lines of this depth up to their yield, which has the block's results."""
         with self.builder.block() as block:
             while True:
                 line = self.line(depth)
@@ -222,7 +222,7 @@ class _Reader:
         self.builder.record(made)
 
     def define(self, text: str) -> tuple[Var, ...]:
-        """``x: float64[n], t.0: int``: what a statement defines."""
+        """The Vars that a statement defines: ``x: float64[n], t.0: int``."""
         made = []
         for part in _split(text):
             name, _, type = part.partition(": ")
@@ -248,14 +248,14 @@ class _Reader:
 
 
 def _stem(name: str) -> str | None:
-    """What a value is called for: nothing, for ``t.3``."""
+    """The user's name of a value, without its number; None for ``t.3``."""
     stem, _, number = name.partition(".")
     return None if stem == "t" and number else stem
 
 
 def _constant(text: str) -> Any:
     if re.fullmatch(r"\(?[-+.\de]*(nan|inf)?j\)?", text):
-        return complex(text)  # -1j as it is: Python's has a real part of -0.0
+        return complex(text)  # the expression -1j would have a real part of -0.0
     try:
         return eval(text, dict(CONSTANTS))
     except (NameError, SyntaxError) as error:
@@ -263,7 +263,7 @@ def _constant(text: str) -> Any:
 
 
 def _halves(line: str) -> tuple[str, str]:
-    """What a statement defines, and what it does."""
+    """The text before and after the assignment sign of a statement."""
     depth = 0
     for k, letter in enumerate(line):
         depth += (letter in "([{") - (letter in ")]}")
@@ -275,7 +275,7 @@ def _halves(line: str) -> tuple[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that no bracket and no string holds."""
+    """The parts of a text between commas outside of brackets and strings."""
     parts, depth, quote, begin = [], 0, "", 0
     for k, letter in enumerate(text):
         if quote:

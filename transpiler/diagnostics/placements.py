@@ -1,6 +1,6 @@
-"""Where each line of a jitted function runs: in kernels, in NumPy's calls, or in loops of Python.
+"""Report where each line of a jitted function runs: in kernels, NumPy calls or Python loops.
 
-The answer is that of ``can_compile``, which the printer asks when it puts loops into kernels.
+The report uses ``can_compile``, by which the printer puts loops into kernels.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Placement:
-    """What of a line runs where; ``why`` names what keeps a loop in Python, with its line."""
+    """The place where a part of a line runs; ``why`` names what keeps a loop in Python."""
 
     origin: Origin | None
     where: str
@@ -91,7 +91,7 @@ def _placed(block: Block, looping: bool, target: Target) -> Iterator[Placement]:
 
 
 def _called(s: Apply) -> str:
-    """The function's name, or words for what has none."""
+    """The name of the called function, or a description of an operation without a name."""
     return _WORDS.get(s.primitive, s.primitive.name.partition(" of ")[0])
 
 
@@ -106,7 +106,7 @@ def _has_loop(s: Statement) -> bool:
 
 
 def _lines(s: Statement) -> Iterator[Origin | None]:
-    """The lines of what a kernel does, but for the loops over elements, which no line asks for."""
+    """The lines of a kernel's statements, without generated loops over elements."""
     inner = [t for b in blocks_of(s) for t in b.statements]
     if not inner:
         yield s.origin
@@ -115,7 +115,7 @@ def _lines(s: Statement) -> Iterator[Origin | None]:
 
 
 def _obstacles(loop: Statement, target: Target) -> Iterator[Statement]:
-    """The innermost statements of a loop that no kernel takes."""
+    """The innermost statements of a loop that no kernel can hold."""
     for t in (t for b in blocks_of(loop) for t in b.statements):
         if not target.can_compile(t, True):
             inner = list(_obstacles(t, target))
@@ -123,7 +123,7 @@ def _obstacles(loop: Statement, target: Target) -> Iterator[Statement]:
 
 
 def _told(s: Statement) -> tuple[str, Origin | None]:
-    """The part of a statement that no kernel takes, and its place."""
+    """The part of a statement that no kernel can hold, and its line."""
     if isinstance(s, Apply):
         return numbers_of_no_kernel(s) or _called(s), s.origin
     if isinstance(s, Effect):
@@ -132,7 +132,7 @@ def _told(s: Statement) -> tuple[str, Origin | None]:
 
 
 def numbers_of_no_kernel(s: Apply) -> str:
-    """``numbers of float16``, or integers, that a statement has and no kernel; else nothing."""
+    """A description of operands that no kernel can hold, as ``numbers of float16``; else empty."""
     if any(type(a) is int and a.bit_length() > 63 for a in s.args):
         return "integers of more than 63 bits"
     types = [v.type for v in (*s.args, *s.outs) if isinstance(v, Var)]
@@ -147,7 +147,7 @@ _HINTS = {
 
 
 def _hint(s: Statement) -> str | None:
-    """Advice for a statement that no kernel takes."""
+    """Advice for a statement that no kernel can hold."""
     if isinstance(s, Apply):
         return _HINTS["numbers"] if numbers_of_no_kernel(s).startswith("numbers") else None
     return _HINTS["effect" if isinstance(s, Effect) else "names"]
@@ -155,12 +155,12 @@ def _hint(s: Statement) -> str | None:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Work that kernels are for, and that no kernel can hold: why, and where it stands."""
+    """Work suited to kernels that no kernel can hold, with the reason and the line."""
 
     why: str
     origin: Origin | None
     hint: str | None = None  # what to write instead
-    whole: bool = False  # nothing of the function is compiled
+    whole: bool = False  # no part of the function is compiled
 
 
 def fallbacks(function: Function, target: Target) -> tuple[Fallback, ...]:
@@ -202,7 +202,7 @@ def _computes_numbers(block: Block, target: Target) -> bool:
 
 
 def _is_call_on_arrays(s: Statement) -> bool:
-    """True if a statement is a call that takes a loop's time: one of NumPy's on whole arrays."""
+    """True if a statement is a NumPy call on whole arrays, which dominates a loop's time."""
     if not isinstance(s, Apply) or numbers_of_no_kernel(s):
         return False
     return any(o.type.ndim for o in s.outs) or _reads_arrays(s)

@@ -1,8 +1,8 @@
-"""Single statements of a program as functions of what they read: value, forward and reverse mode.
+"""Single statements of a program as functions of their inputs: value, forward and reverse mode.
 
-``calque.check`` uses them to find the statement whose derivative is wrong. The program is run once
-with a call in front of each statement that hands over the values it reads (``observed``); then each
-statement is a little program of its own, and goes through the same passes as the whole.
+``calque.check`` uses them to find the statement whose derivative is wrong. The program runs once
+with a call before each statement that passes on the values it reads (``observed``); then each
+statement is compiled as a small program, by the same passes as the whole.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OBSERVER = "observe"
 
 @dataclass(eq=False)
 class SingleStatement:
-    """A statement; ``inputs`` are all Vars it reads, ``statements`` what its blocks hold."""
+    """A statement; ``inputs`` are all Vars it reads, ``statements`` those of its blocks."""
 
     statement: Statement
     builder: Builder
@@ -36,16 +36,16 @@ class SingleStatement:
 
     @property
     def differentiable(self) -> bool:
-        """Whether floats go in and come out."""
+        """True if the statement has float inputs and float results."""
         flows = (self.inputs, self.statement.outs)
         return all(any(v.type.is_float for v in vars) for vars in flows)
 
     def module(self, kind: Kind) -> tuple[str, dict[str, Any]]:
-        """The text of a module with the function ``single``, and what its rules read outside.
+        """The text of a module with the function ``single``, and the names that it must be given.
 
         ``value`` gives the statement's results; ``jvp`` takes, after the inputs, tangents of those
         that are floats; ``vjp`` the cotangents of the results that are floats. None is zero.
-        The values that rules of the user's read outside are given by name.
+        The second result maps names to the outer values that the user's rules read.
         """
         builder, function = self._function()
         moving = [p for p in function.params if p.type.is_float]
@@ -76,7 +76,7 @@ class SingleStatement:
         return emit_module(function, title=""), {c.name: c.read() for c in captures}
 
     def _function(self) -> tuple[Builder, Function]:
-        """The statement alone, with fresh Vars; what is known of sizes stays known."""
+        """A function of the statement alone, with fresh Vars; facts about sizes stay known."""
         mapping: dict[Var, Any] = {v: Var(v.type, v.name, v.origin) for v in self.inputs}
         params = list(mapping.values())
         body = core.clone(Block([self.statement], list(self.statement.outs)), mapping)
@@ -111,7 +111,7 @@ def _atoms(values: list[Any]) -> list[Any]:
 def observed(
     function: Function, builder: Builder
 ) -> tuple[str, list[SingleStatement], list[SingleStatement]]:
-    """A module that calls ``observe(k, lambda: inputs)`` before each statement; the statements.
+    """A module that calls ``observe(k, lambda: inputs)`` before each statement, and statements.
 
     The first list holds the statements of the function's own block, the second all, by number.
     """

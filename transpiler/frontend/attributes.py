@@ -82,7 +82,7 @@ def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
 
 
 def _may_change(machine: Any, value: Any, name: str) -> bool:
-    """Whether an attribute of a library's object may have another value at the next call."""
+    """True if an attribute of a library's object may have another value at the next call."""
     if isinstance(value, ModuleType):
         return name not in _CONSTANTS and not isinstance(getattr(value, name), ModuleType)
     if id(value) in machine.owned or id(value) in machine.made:
@@ -114,13 +114,13 @@ def _inherited(machine: Any, value: Any, name: str, node: Any) -> Any:
 
 
 def guard_member(machine: Any, owner: Any, name: str) -> None:
-    """The generated code holds while this method, property or function is the same."""
+    """Add the guard that a method, property or function of ``owner`` stays the same object."""
     read = partial(inspect.getattr_static, owner, name, None)
     machine.guards.append(Guard(read, read()))
 
 
 def is_library_object(value: Any) -> bool:
-    """Something whose attributes nobody changes between two calls."""
+    """True for an object of a library, whose attributes do not change between two calls."""
     if isinstance(value, (list, tuple, dict)):
         return True
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""What kinds of functions and values there are, when something is called."""
+"""Predicates on the functions, classes and values of calls; construction of dataclasses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STDLIB = sysconfig.get_path("stdlib") + os.sep
 
 
 def is_in(function: Any, table: Any) -> bool:
-    """Whether a table holds a function; what has no hash is in none."""
+    """True if a table holds a function; False for an unhashable one."""
     try:
         return function in table
     except TypeError:
@@ -35,7 +35,7 @@ def is_in(function: Any, table: Any) -> bool:
 
 
 def code_of(function: Any) -> Any:
-    """What a function does; a user may give it other code."""
+    """The code object of a function, which a guard reads: a user may replace it."""
     return function.__code__
 
 
@@ -56,12 +56,12 @@ def with_defaults(function: FunctionType) -> list[tuple[Any, str]]:
 
 
 def is_generator(node: Any) -> bool:
-    """A generator expression."""
+    """True for a generator expression."""
     return isinstance(node, gast.GeneratorExp)
 
 
 def plain_known(value: Any) -> bool:
-    """Known, and without arrays: Python can compute with it."""
+    """True for a known value without arrays, with which Python can compute."""
     if isinstance(value, (tuple, list)):
         return rows_of(value) is None and all(map(plain_known, value))
     leaves = pytrees.flatten(value)[0]
@@ -71,7 +71,7 @@ def plain_known(value: Any) -> bool:
 
 
 def is_interpreted(value: Any) -> bool:
-    """A function of the user's, to be interpreted when it is called."""
+    """True for a function of the user's, which is interpreted when it is called."""
     own = isinstance(value, FunctionType) and not is_library(value)
     return own or isinstance(value, Closure)
 
@@ -82,25 +82,25 @@ def given_to(function: functools.partial[Any], key: int | str) -> Any:
 
 
 def is_library(function: FunctionType) -> bool:
-    """A function of NumPy, SciPy, the standard library or calque: never interpreted."""
+    """True for a function of NumPy, SciPy, the standard library or calque: never interpreted."""
     module = function.__module__ or ""
     top = module.split(".")[0]
     return top in _LIBRARIES or is_own(function)
 
 
 def is_own(function: Any) -> bool:
-    """A function of calque itself (a rule, an Array's method): called, never interpreted."""
+    """True for a function of calque itself (a rule, an Array's method): never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
     return parts[:2] == ["calque", "transpiler"] and parts[-1] != "polyfills"
 
 
 def is_twin(function: FunctionType) -> bool:
-    """A method of a Python twin of what Python keeps in C: interpreted, but not the user's text."""
+    """True for a function of ``polyfills``, interpreted in place of C code: not the user's text."""
     return function.__module__ == "calque.transpiler.frontend.library.polyfills"
 
 
 def is_plain_class(cls: type) -> bool:
-    """A dataclass, a namedtuple, or a user's class without an ``__init__`` of its own."""
+    """True for a dataclass, a namedtuple, or a user's class without its own ``__init__``."""
     own = cls.__init__ is object.__init__  # type: ignore[misc]
     return (
         hasattr(cls, "__dataclass_fields__")
@@ -112,7 +112,7 @@ def is_plain_class(cls: type) -> bool:
 def made_dataclass(
     machine: Any, cls: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
-    """What a dataclass's own ``__init__`` does: factories and ``__post_init__`` are user's code."""
+    """An instance of a dataclass, its default factories and ``__post_init__`` interpreted."""
     given = inspect.signature(cls).bind(*args, **kwargs).arguments
     instance = machine.own(cls.__new__(cls))
     passed_on = []
@@ -135,5 +135,5 @@ def made_dataclass(
 
 
 def stands_in_pythons(origin: Origin | None) -> bool:
-    """Whether a place is in the standard library, whose lines are no user's."""
+    """True if an origin is in the standard library, not in the user's code."""
     return origin is not None and origin.file.startswith(_STDLIB) and "-packages" not in origin.file

@@ -96,7 +96,7 @@ def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 class Calls(NativeCalls):
-    """Everything that can be called."""
+    """Calls of everything that can be called."""
 
     def eval_Call(self, node: Any) -> Any:
         """A call."""
@@ -245,7 +245,7 @@ class Calls(NativeCalls):
         return result
 
     def _called_by_library(self, value: Any) -> Any:
-        """The user's functions among the arguments of a NumPy function, as it can call them."""
+        """An argument of a NumPy function, with the user's functions made callable from it."""
         if isinstance(value, (list, tuple)) and any(map(is_interpreted, value)):
             return [self._called_by_library(v) for v in value]
         if not is_interpreted(value):
@@ -305,7 +305,7 @@ class Calls(NativeCalls):
     def call_for_user(
         self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """A call of a library's own Python: what it records, and its errors, are the user's."""
+        """Interpret a library's Python code; its records and errors get the caller's origin."""
         before, self.on_behalf = self.on_behalf, self.on_behalf or self.origin(node)
         try:
             return self._call_function(function, args, kwargs, node)
@@ -366,7 +366,7 @@ class Calls(NativeCalls):
         return completion.value
 
     def _end_recursion(self, closure: Closure, node: Any) -> None:
-        """A recursion within run-time branches: its tests must be known, or it has no end."""
+        """Ask for known tests of a recursion within run-time branches, which would not end."""
         if sum(call.node is closure.node for call in self.calls) < _DEPTH_IN_BRANCHES // 2:
             return
         for test in reversed(self.tests):
@@ -456,7 +456,7 @@ class Calls(NativeCalls):
             return instance
         args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         if issubclass(cls, BaseException):
-            return cls(*args, **kwargs)  # which no program changes
+            return cls(*args, **kwargs)  # no program changes it
         known_here = readable((args, list(kwargs.values())))
         known_here = known_here and not any(isinstance(a, (Generator, Iterable)) for a in args)
         if cls.__module__ != "itertools" and (known_here or is_plain_class(cls)):

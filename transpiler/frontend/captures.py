@@ -1,8 +1,8 @@
-"""What a function reads of its surroundings: arrays are hidden inputs, numbers are constants.
+"""Values that a function captures from outside: arrays are hidden inputs, numbers are constants.
 
 ``scale * x`` with a global ``scale = 2.0`` becomes ``2.0 * x``, under the guard that ``scale`` is
-still 2.0. A number of which is known that it changes from call to call is a hidden input too:
-``def f(x, *, scale): return scale * x``, unless a size or a list's index hangs on it.
+still 2.0. A number that is known to change from call to call is a hidden input too:
+``def f(x, *, scale): return scale * x``, unless a size or a list's index depends on it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from calque.transpiler.ir.types import LARGE, ArrayType, DimLike, symbol, type_o
 
 
 class Captured(Array):
-    """The cell of a hidden input: it may be read only."""
+    """The read-only cell of a hidden input."""
 
     __slots__ = ()
 
     def replace(self, value: Any) -> None:
-        """A store would change an array outside the function."""
+        """Refuse a store, which would change an array outside the function."""
         raise ImpureFunction(
             f"{self._value.name} lives outside the function, and is stored into.",
             current().origin,
@@ -42,7 +42,7 @@ class Captured(Array):
 
 @dataclass(frozen=True)
 class Capture:
-    """A hidden input: what a global, a closure cell or an attribute holds, and how to read it."""
+    """A hidden input: a value of a global, a closure cell or an attribute, and its reader."""
 
     name: str
     read: Callable[[], Any]
@@ -50,7 +50,7 @@ class Capture:
 
 
 def may_be_input(value: Any) -> bool:
-    """Whether a captured value is a number of which generated code needs to know the type only.
+    """True for a captured number that can be an input: generated code needs only its type.
 
     >>> may_be_input(0.5), may_be_input(np.float32(3)), may_be_input(True), may_be_input(1 << 40)
     (True, True, False, False)
@@ -136,7 +136,7 @@ class Captures:
         return self.lifted[id(found.var)][1]
 
     def _guard_identity(self, value: Any, read: Callable[[], Any]) -> None:
-        """What two names share when the program is made, they must share at each call."""
+        """Guard that two names of one object, as now, name one object at each call."""
         first = self.readers.setdefault(id(value), read)
         if first is not read and place_of(first) != place_of(read):
             self.guards.append(Guard(partial(_read_the_same, first, read), True))
@@ -187,7 +187,7 @@ class Captures:
 
 
 def _elements(value: Any) -> Any:
-    """What a guard compares of an array of texts, dates or records."""
+    """The dtype, shape and bytes of an array of texts, dates or records, compared by a guard."""
     if not isinstance(value, np.ndarray):
         return type(value)
     return (value.dtype.str, value.dtype.descr, value.shape, value.tobytes())

@@ -45,7 +45,7 @@ _STRICT: dict[type, type] = {gast.LtE: gast.Lt, gast.GtE: gast.Gt}
 
 
 class Comparisons(Texts):
-    """Expressions that give or need a truth."""
+    """Expressions that give or need a truth value."""
 
     def logical_not(self, value: Any, node: Any) -> Any:
         """``not value``."""
@@ -67,13 +67,13 @@ class Comparisons(Texts):
         return rest(self.evaluate(node.left), 0)
 
     def unread_value(self, node: Any) -> Any:
-        """The value of an expression of which it may be open whether it is None."""
+        """The value of an expression that may be None on some paths."""
         with self.handing_on(node):
             return self.evaluate(node)
 
     @contextmanager
     def handing_on(self, node: Any) -> Iterator[None]:
-        """Inside, what an expression hands on as it is may be None; a tuple does, and arms do."""
+        """Inside, the value of ``node`` may be None: also in a tuple's items, and in both arms."""
         before, pending = self.unread, [node]
         self.unread = set(before)
         while pending:
@@ -89,7 +89,7 @@ class Comparisons(Texts):
             self.unread = before
 
     def is_truth(self, value: Array, constant: bool, node: Any) -> Any:
-        """``value is True``: so for Python's own bool only, never for NumPy's."""
+        """``value is True``: true for Python's own bool only, never for NumPy's."""
         if value.ndim or value.dtype.kind != "b" or not value.type.weak:
             return False
         return value if constant else self.logical_not(value, node)
@@ -218,7 +218,7 @@ class Comparisons(Texts):
         return integers and self.builder.dim_of(a) == self.builder.dim_of(b)
 
     def iterated(self, value: Any, node: Any) -> Any:
-        """What the user's own ``__iter__`` gives; any other value as it is."""
+        """The iterator that a user's ``__iter__`` returns; any other value as it is."""
         if isinstance(value, Deque) and rows_of(value.items) is None:
             return Over(value.items, fixed=True)
         method = method_of(value, "iter")
@@ -267,9 +267,9 @@ class Comparisons(Texts):
         return self._operands(node, self.evaluate)
 
     def condition(self, node: Any) -> Any:
-        """The truth of an expression of which nothing else is asked.
+        """The truth value of an expression whose value is not used otherwise.
 
-        What ``a and b`` is made of may be a list on one path and a number on another.
+        The operands of ``a and b`` may be a list on one path and a number on another.
         """
         if isinstance(node, gast.BoolOp):
             return self.truth(self._operands(node, self.condition), node)
@@ -299,7 +299,7 @@ class Comparisons(Texts):
         return self._one_test(found, is_and)
 
     def _one_test(self, found: Any, is_and: bool) -> Any:
-        """Two tests as one value: the second may be made in any case where it can do no harm."""
+        """Two tests as one value: a cheap second one that cannot raise is always computed."""
         statements = self.builder.blocks[-1].statements
         made = statements[-1] if statements else None
         if not (isinstance(made, If) and isinstance(found, Array) and made.outs == (found.atom,)):
@@ -381,7 +381,7 @@ def always(value: Any) -> Callable[[], Any]:
 
 
 def _is_harmless(s: Statement) -> bool:
-    """Whether a statement compares numbers, or counts: it is defined for all, and quick."""
+    """True if a statement compares or adds numbers or reads a size: cheap, and never raises."""
     if not isinstance(s, Apply) or s.outs[0].type.ndim:
         return False
     if s.primitive.kind == "size":
@@ -392,5 +392,5 @@ def _is_harmless(s: Statement) -> bool:
 
 
 def numeric(value: Any) -> bool:
-    """Whether a comparison of the value is NumPy's."""
+    """True if NumPy can compare or compute with a value: an array, a number, a list or a tuple."""
     return isinstance(value, (Array, int, float, complex, np.generic, list, tuple))

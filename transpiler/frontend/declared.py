@@ -1,4 +1,4 @@
-"""The user's own primitives: functions that are called, never looked into, with rules by hand.
+"""The user's own primitives: functions that are called, never interpreted, with rules by hand.
 
 A declaration makes a record like those of NumPy's functions; its rules are the user's functions,
 which the interpreter runs on recorded arrays when a pass asks for them.
@@ -38,7 +38,7 @@ DECLARED: dict[Any, Declared] = {}
 
 @dataclass(eq=False)
 class Declared(Primitive):
-    """A function of the user's, and what was declared of it."""
+    """The record of a function that the user declared a primitive."""
 
     static: tuple[str, ...] = ()  # parameters that are known values, passed by name
     parameters: inspect.Signature | None = field(default=None, repr=False)
@@ -85,7 +85,7 @@ def declare(
 
 
 def _spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
-    """What follows the function's name."""
+    """The arguments in the text of a call: slots for operands, then parameters by name."""
     parts = [f"{{{i}}}" for i in range(len(args))] + [f"{k}={v!r}" for k, v in params.items()]
     return f"({', '.join(parts)})"
 
@@ -200,7 +200,7 @@ def _importable(primitive: Declared) -> tuple[str, str]:
 
 
 def _found(module: str, name: str) -> Any:
-    """What a module calls ``name``; None where there is no such thing."""
+    """The object that ``name``, perhaps dotted, refers to in a module; None if there is none."""
     try:
         return operator.attrgetter(name)(importlib.import_module(module))
     except (ImportError, AttributeError, ValueError):
@@ -211,7 +211,7 @@ def _found(module: str, name: str) -> Any:
 
 
 def run_rule(rule: Callable[..., Any], args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """A rule of the user's on recorded arrays, for the statement that a pass is at."""
+    """Interpret a rule of the user's on recorded arrays, for the statement that a pass visits."""
     machine = current().machine
     before, machine.on_behalf = machine.on_behalf, current().origin
     try:
@@ -255,7 +255,7 @@ def checked(value: Any, like: Any, what: str, primitive: Declared) -> Any:
 
 
 def result_type(primitive: Callable[[], Declared], result: Any) -> Callable[..., Any]:
-    """The types of the results, read from those of a NumPy function, which is not run."""
+    """An inference rule: the types of the results of ``result``, interpreted but never run."""
 
     def infer(*args: Any, **params: Any) -> Any:
         with current().block():

@@ -1,4 +1,4 @@
-"""The kinds of declared functions: what each derives from its rules, and how they are batched."""
+"""The kinds of declared functions: derivatives from the user's rules, and rules for batching."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def opaque(
     static: Sequence[str],
     place: str | None,
 ) -> Declared:
-    """A function of which everything is given by hand."""
+    """A function all of whose rules are given by hand."""
     made = declare(function, "opaque", result_type(lambda: made, result), static, place)
 
     def push(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -212,7 +212,7 @@ def reduction(
     static: Sequence[str],
     place: str | None,
 ) -> Declared:
-    """A function ``f(x, axis=None, keepdims=False)`` that takes axes away."""
+    """A function ``f(x, axis=None, keepdims=False)`` that reduces axes."""
 
     def infer(x: Any, **params: Any) -> ArrayType:
         t = type_of(x)
@@ -228,7 +228,7 @@ def reduction(
         return several(found, 1, "slope", made)[0]
 
     def kept(out: Any, x: Any, params: dict[str, Any]) -> Any:
-        """The result, or what belongs to it, with the axes that were taken away as ones."""
+        """A result, or its cotangent, with the reduced axes kept as axes of size 1."""
         axes = _axes(type_of(x).ndim, params)
         if params.get("keepdims") or not isinstance(out, Array) or not out.ndim:
             return out
@@ -279,7 +279,7 @@ def _one(axes: tuple[int, ...]) -> int | tuple[int, ...]:
 
 
 def batch_rule(primitive: Declared, how: Any) -> Callable[..., Any]:
-    """One after the other, all at once with axes in front, or the user's own rule."""
+    """The batching rule: a loop over the examples, new axes in front, or the user's own rule."""
     if callable(how):
         return lambda args, batched, params: run_rule(how, [batched, *args], params)
     if how == "expand_dims":

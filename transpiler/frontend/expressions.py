@@ -210,14 +210,14 @@ class Expressions(Comparisons):
         return asked(function, OPERATORS[name], left, right)
 
     def _refuse_sparse(self, left: Any, right: Any, node: Any) -> None:
-        """A sparse matrix is computed with by SciPy alone: not with run-time values."""
+        """Refuse a SciPy sparse matrix with a run-time value: only SciPy computes with it."""
         if not known((left, right)) or any(isinstance(v, np.ndarray) for v in (left, right)):
             kind = type(left if is_sparse(left) else right).__name__
             message = f"A {kind} of SciPy's has no rules for run-time values."
             self.fail(UnsupportedFunction, node, message, SPARSE)
 
     def repeated(self, values: Any, count: Any) -> Any:
-        """``values * count`` as a list of run-time length; None where it is none (see lists)."""
+        """``values * count`` as a list of run-time length; None for other operands (see lists)."""
         raise NotImplementedError
 
     def eval_BinOp(self, node: Any) -> Any:
@@ -333,7 +333,7 @@ class Expressions(Comparisons):
         return hold(self.own(RecordedList(result)), holder(result))
 
     def loops_around(self) -> bool:
-        """Whether a loop of the generated program is being interpreted (see branches)."""
+        """True while a loop of the generated program is being interpreted (see branches)."""
         raise NotImplementedError
 
     def _known_index(self, index: Any, value: Any, node: Any) -> Any:
@@ -357,7 +357,7 @@ class Expressions(Comparisons):
         return index
 
     def _chosen_element(self, value: Sequence[Any], index: Array) -> Any:
-        """The element at a run-time place of a list whose elements are alike: read of an array."""
+        """The element at a run-time index of a list of alike elements, read from their stack."""
         stacked = FUNCTIONS[np.stack](list(value))
         for element in value:
             if isinstance(element, Array) and element.ndim:
@@ -367,7 +367,7 @@ class Expressions(Comparisons):
         return FUNCTIONS[float if chosen.dtype.kind == "f" else int](chosen) if weak else chosen
 
     def _is_of_data(self, index: Var) -> bool:
-        """Whether an integer depends on an array's elements: no unrolled loop would know it."""
+        """True if an integer depends on an array's elements, so that unrolling would not help."""
         pending: list[Any] = [index]
         while pending:
             value = pending.pop()
@@ -451,14 +451,14 @@ class Expressions(Comparisons):
 
 
 def _repeats(value: Any, other: Any) -> Any:
-    """A run-time integer that says how often a sequence is repeated must be known."""
+    """A factor of ``sequence * count``: an integer count must be known; others as they are."""
     if not isinstance(other, (list, tuple, str)) or not is_count(value):
         return value
     return known_int(value, "How often a sequence is repeated")
 
 
 def _is_table(value: Any, row: Any) -> bool:
-    """Whether a value lists lists of one length, or dicts, and the run says which."""
+    """True if a run-time ``row`` indexes lists of one length, or dicts with the same keys."""
     if not is_count(row) or not isinstance(value, (list, tuple)) or not value or _has_rows(value):
         return False
     if all(type(t) is dict for t in value):
@@ -468,7 +468,7 @@ def _is_table(value: Any, row: Any) -> bool:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a run-time integer."""
+    """True if a value is a run-time integer."""
     scalar = isinstance(value, Array) and not value.ndim and not value.is_buffer
     return scalar and value.dtype.kind in "iu"
 

@@ -1,4 +1,4 @@
-"""Texts that a program makes: of known values by Python, of run-time values where they are used."""
+"""Formatting of texts: of known values by Python, of run-time values where a text is used."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Texts(State):
         return RuntimeText([RuntimeHole(as_it_is(value), conversion, spec)])
 
     def _by_own_method(self, value: Any, conversion: str, spec: Any, node: Any) -> Any:
-        """The result of a method of the user's class for an instance; None where there is none."""
+        """The text of an instance by a method of its class; None if the class has none."""
         for name in _OWN_METHODS[conversion]:
             method = method_of(value, name)
             if method is None or not has_run_time_values(value):
@@ -151,7 +151,7 @@ class Texts(State):
         return value
 
     def settled(self, value: Any, node: Any) -> Any:
-        """A string that must be known: the sizes and integers in it are asked for."""
+        """A string that must be known; asks for the sizes and integers in it to be static."""
         if isinstance(value, RuntimeText):
             with self.at(node):
                 for part in value.values():

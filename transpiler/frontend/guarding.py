@@ -1,4 +1,4 @@
-"""What a program depends on outside of itself: each of its guards is asked at each call."""
+"""Guards: the conditions outside a program under which it is valid, checked at each call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Guard:
 
 
 def place_of(read: Any) -> Any:
-    """Where a reader reads: its code, and what that code closes over."""
+    """The identity of what a reader reads: its code, and the values that the code closes over."""
     if isinstance(read, partial):
         return (read.func, tuple(map(place_of, read.args)))
     if not isinstance(read, FunctionType) or not (read.__module__ or "").startswith(
@@ -41,7 +41,7 @@ def place_of(read: Any) -> Any:
 
 
 def contents(container: Any) -> Any:
-    """What a guard compares of a captured container; its items have guards of their own."""
+    """The type and keys, or length, of a captured container; its items have guards of their own."""
     if isinstance(container, (set, frozenset)):
         return (type(container), frozenset(container))
     if isinstance(container, dict):
@@ -50,7 +50,7 @@ def contents(container: Any) -> Any:
 
 
 def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
-    """The program holds while an object that Python reads is this one, and holds the same."""
+    """Guard the identity and the state of an object that Python reads."""
     if not is_read_by_python(value) or is_public(value):
         return
     try:
@@ -63,12 +63,12 @@ def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
 
 
 def guard_known(machine: Any, value: Any) -> None:
-    """The same for an argument whose value is known: the program is found by its identity."""
+    """Guard the state of an argument with a known value: its identity selects the program."""
     guard_state(machine, value, lambda: value)
 
 
 def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
-    """Python reads objects that live outside the function: all they hold is compared."""
+    """Guard the whole state of objects from outside the function that Python code reads."""
     for value in values:
         if not is_mutable(value) or any(
             id(value) in table
@@ -89,7 +89,7 @@ def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
 
 
 def guard_function(machine: Any, function: Any, node: Any) -> None:
-    """Python calls a function of the user's: all that it reads outside of itself is compared."""
+    """Guard all that a user's function, called by Python, reads outside of itself."""
     try:
         machine.guards.append(Guard(partial(function_state, function), function_state(function)))
     except Unguarded:
@@ -103,7 +103,7 @@ def guard_function(machine: Any, function: Any, node: Any) -> None:
 
 
 def guard_builtin(machine: Any, name: str, scope: dict[str, Any]) -> None:
-    """The program holds while no global has the name of a builtin that was read."""
+    """Guard that no global has the name of a builtin that was read."""
     names = machine.builtins_read.get(id(scope))
     if names is None:
         names = machine.builtins_read[id(scope)] = set()
@@ -112,5 +112,5 @@ def guard_builtin(machine: Any, name: str, scope: dict[str, Any]) -> None:
 
 
 def is_unshadowed(scope: dict[str, Any], names: set[str]) -> bool:
-    """Whether no global has one of these names, which are builtins'."""
+    """True if no global has the name of one of these builtins."""
     return scope.keys().isdisjoint(names)

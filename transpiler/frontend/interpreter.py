@@ -1,7 +1,7 @@
 """The interpreter of the user's Python: known values are computed, run-time values are recorded.
 
-One method a kind of statement. Branches, loops and calls on run-time values are in their own files;
-this one holds what they share: frames, names, where we are in the user's source.
+Each kind of statement has a method. Branches, loops and calls on run-time values are in their own
+files; this one holds the state that they share: frames, names, the origin in the user's source.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from calque.transpiler.ir.core import Statement, Var, map_tree
 
 @dataclass(frozen=True)
 class Completion:
-    """How a block ended other than by reaching its end; ``value`` of a return.
+    """The way in which a block was left before its end; ``value`` is that of a return.
 
     ``end`` says that a branch has already run everything up to the enclosing boundary.
     """
@@ -68,7 +68,7 @@ class Closure:
     name: str
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The values that a snapshot of the heap must follow."""
         return [self.frame, *self.defaults, *self.kw_defaults.values()]
 
 
@@ -91,7 +91,7 @@ class Activation:
 
     @functools.cached_property
     def is_quoted(self) -> bool:
-        """Whether generated code quotes its statements; of a one-line function, the call."""
+        """True if generated code quotes the function's statements; False for one-line functions."""
         body = getattr(self.node, "body", None)
         docstring = isinstance(body, list) and gast.get_docstring(self.node) is not None
         return isinstance(body, list) and len(body) - docstring > 1
@@ -111,7 +111,7 @@ _RULES = tuple(
 
 
 def place(error: Any, origin: Origin | None) -> None:
-    """Say where a Python error arose; what a rule raised becomes an error of calque."""
+    """Note where a Python error arose; an error that a rule raised becomes one of calque's."""
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
@@ -125,9 +125,9 @@ def place(error: Any, origin: Origin | None) -> None:
 
 
 class At:
-    """A place in the user's code, while what stands there is interpreted.
+    """A context manager that sets the origin in the user's code while it is interpreted.
 
-    A class, not a generator: every expression is interpreted within one.
+    It is a class, not a generator, for speed: every expression is interpreted within one.
     """
 
     __slots__ = ("before", "builder", "origin")
@@ -150,7 +150,7 @@ class At:
 
 
 class State(Captures):
-    """What the interpreter's parts share: calls in progress, names, captured values, places."""
+    """The state that the interpreter's parts share: calls, names, captured values, origins."""
 
     def __init__(self, builder: Builder):
         super().__init__()
@@ -179,7 +179,7 @@ class State(Captures):
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.flags = Flags()  # of values that may be None
         self.facts: Facts = []  # what these, and loops around, are known to have come out as
-        self.unread: set[int] = set()  # nodes of which only is asked whether they are None
+        self.unread: set[int] = set()  # nodes whose value may be None
         self.arguments: list[Array] = []  # cells that the caller holds
         self.memory: dict[int, Any] = {}  # where those lie of which a program asks it
         self.return_origin: Origin | None = None  # where the last call gave its result
@@ -256,14 +256,14 @@ class State(Captures):
             )
 
     def check_apart(self, value: Any, node: Any) -> None:
-        """What changes an element of a list needs the list itself, not arrays of its elements."""
+        """Ask for unrolling if a change of ``value`` needs a list itself, not its arrays."""
         held = self.held.get(id(value), (None, None))[1]
         rows = value.listed if isinstance(value, Array) else held
         if rows is not None:
             raise UnrollingNeeded(frozenset(rows.how.loops), self.origin(node))
 
     def check_lists(self, left: Any, right: Any, node: Any) -> None:
-        """``+``, ``*`` and ``==`` of a list kept as an array are a list's, but beside an array."""
+        """Ask for lists themselves in ``+``, ``*`` and ``==`` of lists kept as arrays."""
         for value, other in ((left, right), (right, left)):
             plain = isinstance(other, Array) and other.ndim and other.listed is None
             if isinstance(value, Array) and not plain:
@@ -328,7 +328,7 @@ class State(Captures):
         return value
 
     def _unassigned(self, name: str, frame: Frame, node: Any) -> None:
-        """A name that a function assigns hides those outside, before it has a value too."""
+        """Refuse a name that a function assigns later: it hides outer names from the start."""
         inner: Frame | None = self.call.frame
         while inner is not None and inner.comprehension:
             inner = inner.parent
@@ -350,15 +350,15 @@ class State(Captures):
         )
 
     def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
-        """What may be None, where the tests around tell (see branches)."""
+        """A value that may be None, resolved if the tests around decide it (see branches)."""
         raise NotImplementedError
 
     def required(self, value: Maybe, name: str, node: Any) -> Any:
-        """What may be None, where Python raises if it is (see branches)."""
+        """A value that may be None, where Python raises TypeError for None (see branches)."""
         raise NotImplementedError
 
     def ask_for(self, test: Any) -> None:
-        """Where a test depends on arguments' sizes and integers only: ask for them to be static."""
+        """Ask for arguments to be static if a test depends only on their sizes and integers."""
         if test is not None:
             request = self.builder.needs_known(
                 test, "A test on which the structure of a value depends"

@@ -13,7 +13,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 
 def method_of(value: Any, name: str) -> Any:
-    """The user's method of a value's class, with its source; None where there is none."""
+    """The user's method of a value's class, if its source is available; else None."""
     found: Any = getattr(type(value), f"__{name}__", None)
     if not is_interpreted(found):
         return None
@@ -45,7 +45,7 @@ def by_method(machine: Any, name: str, left: Any, right: Any, node: Any) -> Any:
 
 
 def in_place(machine: Any, name: str, old: Any, value: Any, node: Any) -> Any:
-    """``old op= value`` by the method for it; NotImplemented where there is none."""
+    """``old op= value`` by a method such as ``__iadd__``; NotImplemented if there is none."""
     method = method_of(old, f"i{name}")
     if method is None:
         return NotImplemented

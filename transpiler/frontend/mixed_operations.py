@@ -121,7 +121,7 @@ class _Case:
 
 
 def told(machine: Any, value: Any) -> Any:
-    """A number of one class where the tests around say which; else what it was."""
+    """A number of the one class that the tests around imply; else the value unchanged."""
     if not isinstance(value, MixedNumber) or not isinstance(value.which, Array):
         return value
     if len(value.alternatives) != 2:
@@ -159,7 +159,7 @@ class _Once:
         self.op, self.args, self.cases = op, list(args), cases
 
     def recorded(self, again: Again) -> tuple[Any] | None:
-        """The result; None where it is not the same for all classes."""
+        """The result of one recorded operation; None if classes need different ones."""
         groups = {c.loops[:-1] for c in self.cases}
         if any(isinstance(g[0], str) for g in groups):
             return None
@@ -186,7 +186,7 @@ class _Once:
             return None
 
     def _widest(self, again: Again) -> tuple[Any] | None:
-        """On the common values, which are exact: the operation rounds nothing."""
+        """The operation, which does not round, on the common values; None if these are inexact."""
         if not all(a.is_exact() for a in self.args if isinstance(a, MixedNumber)):
             return None
         common = [a.common if isinstance(a, MixedNumber) else a for a in self.args]

@@ -59,7 +59,7 @@ class NativeCalls(Statements):
     def _calling_back(
         self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """A call of what calls functions of the program, which are interpreted then.
+        """Call a library function that calls functions of the program, which are interpreted.
 
         Where these give run-time values, a library's function cannot go on, unless its own Python
         code takes them on to its result.
@@ -87,7 +87,7 @@ class NativeCalls(Statements):
         return result
 
     def _watched(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """A call by Python, which may change only what the program can tell."""
+        """A call by Python; refuses changes of objects that the program could not follow."""
         values = [getattr(function, "__self__", None), *args, *kwargs.values()]
         guard_native(self, values, node)
         watch = Watch(self, values)

@@ -1,4 +1,4 @@
-"""Powers of Python's numbers, whose class is a question about a sign.
+"""Powers of Python's numbers, whose class depends on a sign.
 
 ``2 ** k`` is an integer where ``k`` is not negative, and a float where it is. The sign is proven,
 by ranges and by the tests around; or arguments that are integers decide, and calls where they give
@@ -42,7 +42,7 @@ def _is_pythons_number(value: Any) -> bool:
 
 
 def pythons_power(machine: Any, base: Any, exponent: Any, node: Any) -> Any:
-    """``base ** exponent``: an integer, a float, or what the sign of the exponent says."""
+    """``base ** exponent``: an integer, a float, or either, as the exponent's sign decides."""
     if any(type_of(v).dtype.kind == "f" for v in (base, exponent)):
         _refuse_complex(machine, base, exponent, node)
         return OPERATORS["pow"](base, exponent)
@@ -146,7 +146,7 @@ def _one_or_fraction(machine: Any, base: Any, exponent: Any) -> Any:
 
 
 def possible_signs(machine: Any, value: Any) -> set[int]:
-    """The signs that an integer may have here; arguments that decide are asked for theirs.
+    """The signs that an integer may have here; if arguments decide, theirs is assumed.
 
     Known integers have one: {1}, {0} or {-1}.
     """
@@ -190,7 +190,7 @@ def _made_of(builder: Builder, value: Atom) -> Iterator[Var]:
 
 @contextmanager
 def _facts_known(machine: Any) -> Iterator[None]:
-    """Inside, what the tests around say of integers is known."""
+    """Inside, ``dims`` knows the facts about integers that the tests around imply."""
     builder = machine.builder
     facts: list[Any] = []
     for test, holds in machine.facts:

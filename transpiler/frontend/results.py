@@ -1,8 +1,9 @@
-"""A result has memory of its own, unless the user's function returns an argument itself.
+"""Copies of results: each has memory of its own, unless the function returns an argument itself.
 
-The gradient of ``c @ x`` is ``c``: the caller who scales it must not change ``c``. So it is where
-only some paths end at what the caller has: in ``y = x.copy()``, ``if k > 2: y = y * 0.5``, the path
-without a product copies ``x``, and a loop that may have no round starts with a copy.
+The gradient of ``c @ x`` is ``c``: the caller who scales it must not change ``c``. The same holds
+where only some paths return an array of the caller's: in ``y = x.copy()``, ``if k > 2: y = y *
+0.5``, the path without a product copies ``x``, and a loop that may run zero times starts with a
+copy.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Results:
             self.given |= self._ends(cell._value)  # on all paths
 
     def _ends(self, left: Atom) -> set[Var]:
-        """Where the ways to an argument's last version began."""
+        """The Vars from which, on some path, an argument's last version is handed on."""
         pending, seen, ends = [left], set[Var](), set[Var]()
         while pending:
             var = pending.pop()
@@ -77,7 +78,7 @@ class Results:
         return value
 
     def _root(self, var: Var) -> Var:
-        """The array of which one is a view."""
+        """The array that owns the memory of a view; an array that is no view is its own root."""
         made = self.made.get(var)
         while isinstance(made, Apply) and made.primitive.view_back is not None:
             if not isinstance(made.args[0], Var):
@@ -87,7 +88,7 @@ class Results:
         return var
 
     def _follow(self, root: Var, ends: set[Var]) -> None:
-        """Copy what branches and loops hand on that is another's; ``ends``: where a way began."""
+        """Copy arrays of other owners that branches or loops yield; ``ends`` collects roots."""
         s, k = self.made.get(root), self.place.get(root, 0)
         if not isinstance(s, (If, For, While)):
             ends.add(root)
@@ -117,7 +118,7 @@ class Results:
         name: str | None,
         inside: Collection[Var] | None = None,
     ) -> Atom:
-        """What is handed on, or a copy of it where it is not in memory of its own."""
+        """An atom that a block yields, or a copy of it if its memory has another owner."""
         if not isinstance(atom, Var) or not atom.type.ndim:
             return atom
         root = self._root(atom)

@@ -1,4 +1,4 @@
-"""The source of a function as a gast tree, with places in the user's file.
+"""The source of a function as a gast tree, with origins in the user's file.
 
 Whole files are parsed once (and again when they change); the function's node is found by its first
 line and, for several lambdas on one line, by the columns of its byte code.
@@ -45,7 +45,7 @@ class FunctionSource:
     _origins: dict[Any, Origin] = field(default_factory=dict)  # by place: loops come by again
 
     def origin(self, node: Any, statement: tuple[str, int] = ("", 0)) -> Origin:
-        """Where ``node`` stands; ``statement`` is the text and line that group generated code."""
+        """The origin of ``node``; ``statement``: the text and line that group generated code."""
         line = getattr(node, "lineno", 1)
         place = (
             *(line, getattr(node, "col_offset", 0), getattr(node, "end_lineno", None)),
@@ -74,7 +74,7 @@ class FunctionSource:
         )
 
     def _first_line(self, node: Any, line: int, text: str, statement: tuple[str, int]) -> Origin:
-        """What of a node stands on its first line, without a comment behind it."""
+        """The origin of the part of a node on its first line, without a comment at its end."""
         column = _characters(text, node.col_offset)
         end = len(_without_comment(text))
         return Origin(
@@ -128,7 +128,7 @@ def source_of(function: FunctionType) -> FunctionSource:
 
 
 def has_source(function: FunctionType) -> bool:
-    """Whether a function's text is there to be read."""
+    """True if the source text of a function is available."""
     try:
         return source_of(function) is not None
     except SourceNotFound:
@@ -169,7 +169,7 @@ def function_source(function: FunctionType) -> FunctionSource:
 
 
 def _written_since_start(path: str) -> bool:
-    """Whether a file is younger than this process, which may have read an older text of it."""
+    """True if a file changed after this process started, which may have read an older text."""
     try:
         return os.path.getmtime(path) >= _START
     except OSError:
@@ -177,9 +177,9 @@ def _written_since_start(path: str) -> bool:
 
 
 def _is_rewritten(function: FunctionType) -> bool:
-    """Whether the loader of a function's module may compile another text than the file's.
+    """True if the loader of a function's module may compile another text than the file's.
 
-    pytest's does: what it compiles of an ``assert`` is more than stands there.
+    That of pytest does: it compiles more for an ``assert`` than the file says.
     """
     loader = function.__globals__.get("__loader__")
     kind = loader if isinstance(loader, type) else type(loader)
@@ -187,7 +187,7 @@ def _is_rewritten(function: FunctionType) -> bool:
 
 
 def _is_compiled_from(tree: ast.Module, code: CodeType) -> bool:
-    """Whether a file's text, compiled, has this code at its line (a lambda: at its columns)."""
+    """True if a file's text compiles to this code at the same line (for a lambda, columns)."""
     for found in _codes(tree, code):
         if found.co_firstlineno == code.co_firstlineno and _alike(found, code):
             if code.co_name != "<lambda>" or [*found.co_positions()] == [*code.co_positions()]:
@@ -196,9 +196,9 @@ def _is_compiled_from(tree: ast.Module, code: CodeType) -> bool:
 
 
 def _elsewhere(tree: ast.Module, code: CodeType) -> Any:
-    """A function that does the same, and stands at another line: the text before it was edited.
+    """The node of a function with the same code at another line: the text before it was edited.
 
-    What reloads a module may also compile each of its functions from a text of its own.
+    A tool that reloads a module may also compile each of its functions from a separate text.
     """
     alike = [c for c in _codes(tree, code) if c.co_name == code.co_name and _alike(c, code)]
     lines = {c.co_firstlineno for c in alike}
@@ -235,7 +235,7 @@ def _all_codes(texts: list[ast.Module], path: str, flags: int) -> list[CodeType]
 
 
 def _alike(one: CodeType, other: CodeType) -> bool:
-    """Whether two pieces of code do the same, wherever they stand."""
+    """True if two code objects are the same but for their location."""
     return all(getattr(one, a) == getattr(other, a) for a in _MEANING) and _same_constant(
         one.co_consts, other.co_consts
     )
@@ -330,7 +330,7 @@ _INNER = (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef, gast.Lambda)
 
 
 def bound_names(node: Any) -> frozenset[str]:
-    """The names that are a function's own: those of its parameters, and what it assigns anywhere.
+    """The names local to a function: its parameters, and all names that it assigns.
 
     >>> sorted(bound_names(gast.parse("def f(a):\\n  for k in a: g.b = [j for j in a]").body[0]))
     ['a', 'k']

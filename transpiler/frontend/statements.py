@@ -35,7 +35,7 @@ from calque.transpiler.primitives.indexing import store_add
 
 
 class Statements(Contexts):
-    """One method a kind of statement; each returns how it ended (None: normally)."""
+    """A method for each kind of statement, which returns how it ended (None: normally)."""
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
         """Statements in order; the rest is kept for branches that must run on to the boundary."""
@@ -168,7 +168,7 @@ class Statements(Contexts):
             self.assign(target, value, node)
 
     def _handed(self, node: Any, patterns: bool) -> Any:
-        """What is assigned; patterns take it apart."""
+        """The value of an assignment; for patterns, a generator's items in a list."""
         with self.handing_on(node):
             return self.consumed(node) if patterns else self.evaluate(node)
 
@@ -298,7 +298,7 @@ class Statements(Contexts):
         raise NotImplementedError
 
     def _refilled(self, old: Any, new: Any, node: Any) -> Any:
-        """A list, a dict or a set that an augmented assignment changes: it stays itself."""
+        """A list, dict or set, now with the contents of ``new``: its identity stays."""
         if isinstance(old, list):
             self.check_not_walked(old, node, "This augmented assignment")
             old[:] = new
@@ -365,7 +365,7 @@ class Statements(Contexts):
         raise NotImplementedError
 
     def _exception(self, node: Any) -> tuple[Any, list[Any], dict[str, Any]]:
-        """The class that a ``raise`` makes its error of, and what it is given."""
+        """The class of the error that a ``raise`` makes, and its arguments."""
         if isinstance(node.exc, gast.Call):
             function = self.evaluate(node.exc.func)
             if is_exception(function):
@@ -385,7 +385,7 @@ class Statements(Contexts):
     def _raised(
         self, kind: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Completion:
-        """Raise now, where every call comes here; else the generated code does."""
+        """Raise now if every call reaches this point; else generated code raises."""
         ends = kind is StopIteration and getattr(self.call.node, "name", "") == "__next__"
         if ends or (not self.tests and not self.rounds):
             given = [self._written_now(v) for v in args]
@@ -401,7 +401,7 @@ class Statements(Contexts):
         return Completion("raise")
 
     def _written_now(self, value: Any) -> Any:
-        """A text with this call's sizes and integers, and "..." for what only the run knows."""
+        """A text with the sizes and integers of this call, and "..." for run-time values."""
 
         def found(part: Any) -> Any:
             dim = self.builder.dim_of(part) if part.dtype.kind in "iu" and not part.ndim else None
@@ -465,7 +465,7 @@ class Statements(Contexts):
 
 
 def _holds(array: Array, value: Any) -> bool:
-    """Whether an array holds a value as it is, as a list would."""
+    """True if an array's dtype holds a value unchanged, as a list would."""
     known = isinstance(value, (Array, np.generic, bool, int, float, complex))
     return known and np.promote_types(array.dtype, type_of(value).dtype) == array.dtype
 

@@ -1,4 +1,4 @@
-"""From a Python function and the types of its arguments to a Core function."""
+"""Tracing: from a Python function and the types of its arguments to a Core function."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from calque.transpiler.ir.types import INT, ArrayType, Dim, dim_symbols, integer
 
 @dataclass(eq=False)
 class Traced:
-    """A Core function, and what its text depends on besides the types of its arguments."""
+    """A Core function, and all that it depends on besides the types of its arguments."""
 
     function: core.Function
     builder: Builder
@@ -63,15 +63,15 @@ class Traced:
 
     @property
     def compiled(self) -> bool:
-        """Whether kernels are made of it."""
+        """True if kernels are to be made of the function."""
         return self.target is not NUMPY
 
     def has_variants(self) -> bool:
-        """Whether kernels depend on the sizes of the call: other calls may want others."""
+        """True if kernels depend on the sizes of the call, so that other calls may need others."""
         return bool(self.compares or self.choices or self.inner)
 
     def copied(self, sizes: dict[str, int]) -> Traced:
-        """The same, for passes to rewrite; with these sizes of arguments written into it."""
+        """A copy for passes to rewrite, with these sizes of arguments substituted."""
         made = ProgramCopy(self.function, self.builder, sizes)
         machine = Interpreter(made.builder)  # of the user's rules: passes may ask them
         machine.telling = True
@@ -96,8 +96,8 @@ def trace(
     A leaf without a type is known: its value is in ``leaf_values``. ``unflatten`` builds the
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
-    numbers that are inputs too; ``memory`` are leaves of which is known where they lie; a ``grid``
-    of threads is to run the kernels.
+    numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
+    ``grid`` of threads is to run the kernels.
     """
     way = Way()
     while True:
@@ -125,7 +125,7 @@ def trace(
 
 @dataclass(frozen=True)
 class Way:
-    """How lists are interpreted whose length only the run knows, or that lie within others."""
+    """A policy for lists whose length is known only at run time, or that lie within other lists."""
 
     stacking: bool = False  # lists within a list kept in arrays are arrays too
     lists_stay: bool = False  # what could be of known length is to be
@@ -135,7 +135,7 @@ class Way:
     arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
 
     def after(self, error: Exception, arrays_for_lists: bool) -> Way:
-        """What is tried next; raises the error where there is nothing."""
+        """The next policy to try after an error; raises the error if there is none."""
         if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
             return replace(self, stacking=True, instead=error)
         if arrays_for_lists:
@@ -294,7 +294,7 @@ def _origin(function: Any) -> Any:
 
 
 def _require_decided(cells: list[Array], params: list[Var]) -> None:
-    """Refuse an argument of which it is not known whether a store through another name hit it."""
+    """Refuse an argument that a store through another name may, or may not, have changed."""
     for cell, var in zip(cells, params, strict=True):
         if cell.poison is not None:
             raise AliasUndecided(
@@ -343,7 +343,7 @@ def parameters_of(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
 
 
 def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) -> None:
-    """Generated code reads leaves through attributes: each must be one."""
+    """Refuse arguments with leaves that are no attributes, through which generated code reads."""
     held: set[Any] = set()
     trees = [parameter.tree for parameter in signature]
     pytrees.map_leaves(lambda v: held.add(v) if isinstance(v, Var) else None, trees)
@@ -358,7 +358,7 @@ def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) ->
 def _with_captures(
     signature: Sequence[Parameter], captures: Sequence[Capture]
 ) -> list[Parameter]:
-    """The parameters, hidden ones behind the user's own, before what takes all other keywords."""
+    """The parameters: the user's own, then captures, then one for all other keywords."""
     others = [p for p in signature if p.variadic == "**"]
     own = [p for p in signature if p.variadic != "**"]
     return own + [Parameter(c.name, c.var, keyword_only=True) for c in captures] + others

@@ -12,7 +12,7 @@ from calque.transpiler.ir.types import Dim
 
 
 def affine_of(atom: Atom, definitions: Mapping[Var, Statement]) -> Affine:
-    """An integer as an affine expression; what is none is an unknown of its own."""
+    """An integer as an affine expression; one that is not affine becomes an unknown of its own."""
     if not isinstance(atom, Var):
         return {CONSTANT: int(atom)} if atom else {}
     made = definitions.get(atom)

@@ -1,4 +1,4 @@
-"""Signs of integers that arguments decide: taken to be what they are in the call at hand."""
+"""Signs of integers that depend on arguments, assumed to be those of the call at hand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _MOST_STEPS = 4  # quotients of quotients
 
 
 def takes_sign(dims: Dims, dim: DimLike) -> int | None:
-    """Take for granted that ``dim`` is below zero, or not, as arguments say in this call.
+    """Assume the sign that ``dim`` has in the call at hand, and return it.
 
-    The sign is -1 or 1; None where arguments do not tell. Calls with another one get a program of
-    their own. Where no value is known, 1 is taken.
+    The sign is -1 below zero, else 1; None where arguments do not determine it. Calls with the
+    other sign get a program of their own. Where no value is known, 1 is assumed.
 
     >>> dims, k = Dims(integers={"k": 3, "m": None}), symbol("k")
     >>> takes_sign(dims, k - 3), takes_sign(dims, k - 4), dims.nonnegative(k - 3)

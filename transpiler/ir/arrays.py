@@ -1,4 +1,4 @@
-"""Recorded duck arrays, and what NumPy's functions, methods and operators mean on them.
+"""Recorded duck arrays, and the handlers of NumPy's functions, methods and operators on them.
 
 An ``Array`` is what a Python name refers to: a cell that holds the current version of an array. A
 store gives the cell its next version, so ``b = a`` is the same cell; a slice is a view, a cell that
@@ -57,7 +57,7 @@ def type_of(value: Any) -> ArrayType:
 
 
 def known(value: Any) -> bool:
-    """Whether a value holds no Array."""
+    """True if a value is no Array, and a tuple, list or slice holds none."""
     if isinstance(value, (tuple, list)):
         return all(map(known, value))
     if isinstance(value, slice):
@@ -66,7 +66,7 @@ def known(value: Any) -> bool:
 
 
 def known_int(value: Any, why: str) -> int:
-    """A Python int, or the request to make what it depends on static."""
+    """A known integer; for a run-time one, raise the request to make its arguments static."""
     if isinstance(value, Array):
         dim = current().dim_of(value) if value.type.dtype.kind in "iu" else None
         if isinstance(dim, int):
@@ -76,9 +76,9 @@ def known_int(value: Any, why: str) -> int:
 
 
 class LentMemory(NamedTuple):
-    """The arguments of a program of whose memory a cell is, or is a copy for a function.
+    """The arguments, by leaf, whose memory a cell is, or which it copies for a called function.
 
-    ``beside`` are those that the function has besides, itself too.
+    ``beside`` are the leaves of all arguments of that function, its own included.
     """
 
     leaves: frozenset[int]
@@ -89,7 +89,7 @@ NOT_LENT = LentMemory(frozenset(), frozenset())
 
 
 def partners_in(mask: int, known: int = 0) -> list[Array]:
-    """The cells that a set of partners holds, and ``known`` does not, and that somebody keeps."""
+    """The live cells whose bits are set in ``mask`` and not in ``known``."""
     linked, found, mask = current().linked, [], mask & ~known
     while mask:
         lowest = mask & -mask
@@ -183,24 +183,24 @@ class Array:
 
     @property
     def poisoned(self) -> Origin | None:
-        """Where another cell was stored into that may be this memory; None if nowhere."""
+        """The origin of a store to another cell that may share this memory, else None."""
         return self.poison or (None if self._base is None else self._base.poisoned)
 
     def is_contiguous(self) -> bool:
-        """Whether the memory is known to be C-contiguous."""
+        """True if the memory is known to be C-contiguous."""
         return self.packed if self.packed is not None else self.atom in current().contiguous
 
     def has_memory(self) -> bool:
-        """Whether this is an array, into which stores go, and no number; arguments may be one."""
+        """True for an array, which stores change, and for an argument; False for a number."""
         return bool(self.ndim or self.is_buffer or self._value in current().leaf_of_param)
 
     def is_lasting_number(self) -> bool:
-        """True if no store can give this cell another version, or change what it shares."""
+        """True for a number to which no store can give another version, directly or as an alias."""
         fixed = self._base is None and not self.is_buffer and not self._partners
         return fixed and not self._value.type.dims and self.poison is None
 
     def carried(self) -> Array:
-        """This cell for a join, which is no read: a poisoned one gives its last version."""
+        """This cell for a join, which does not read it: a poisoned cell gives its last version."""
         if self.poisoned is None:
             return self
         return Array(self._value)
@@ -252,7 +252,7 @@ class Array:
             partner.poison = origin or Origin("?", 0, 0, 0, 0, "", "?")
 
     def state(self) -> tuple[Any, ...]:
-        """What a snapshot of the interpreter keeps of a cell."""
+        """The fields of a cell that a snapshot of the interpreter keeps."""
         return (self._value, self._base, self._how, self._seen, self._partners, self.poison)
 
     def restore(self, state: tuple[Any, ...]) -> None:
@@ -278,7 +278,7 @@ class Array:
 
     @property
     def dims(self) -> tuple[DimLike, ...]:
-        """The dimensions, with what is known to be equal put in."""
+        """The dimensions, with every known equality substituted."""
         resolve = current().dims.resolve
         return tuple(resolve(d) for d in self.type.dims)
 
@@ -427,7 +427,7 @@ def _public_place(module: str, function: Any, otherwise: list[str]) -> list[str]
 
 
 def _object_names(function: Any) -> list[str]:
-    """How a function of SciPy is reached in its module: ``norm``, ``pdf`` for a method."""
+    """The path to a SciPy function within its module: ``norm``; for a method, object and method."""
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, ModuleType):
         return [*_object_names(getattr(owner, "dist", owner)), function.__name__]

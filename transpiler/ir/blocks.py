@@ -1,4 +1,4 @@
-"""Where things stand in a block: definitions, order, first uses."""
+"""Definitions, order and first uses of a block's values; insertion and pruning of statements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def insert_before(block: Block, statement: Statement, new: list[Statement]) -> N
 
 
 def definitions_in(block: Block) -> dict[Var, Statement]:
-    """What defines each Var of a block and of the blocks within."""
+    """The statement that defines each Var of a block and of the blocks within."""
     return {o: s for s in core.walk(block) for o in s.outs}
 
 
@@ -33,7 +33,7 @@ def definition_order(s: For | While) -> dict[Var, int]:
 
 
 def first_use(block: Block, value: Var) -> int:
-    """The place of the first statement that reads ``value``."""
+    """The index of the first statement that reads ``value``; the block's length if none does."""
     for where, s in enumerate(block.statements):
         if value in core.operands(s) or any(value in core.free_vars(b) for b in core.blocks_of(s)):
             return where

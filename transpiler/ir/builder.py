@@ -251,7 +251,7 @@ class Builder(Sizes):
         self.emit(core.Effect(template, tuple(map(atom, args)), self.origin))
 
     def value_key(self, value: Atom, depth: int = 6) -> Any:
-        """What two values share that are the same operations on the same operands."""
+        """A key that is equal for two values made by the same operations on the same operands."""
         made = self.definitions.get(value) if depth and isinstance(value, Var) else None
         if not isinstance(made, Apply) or made.primitive.kind != "elementwise" or made.params:
             return value
@@ -260,23 +260,23 @@ class Builder(Sizes):
     # words
 
     def word(self, value: Atom) -> str | None:
-        """What to call a value in a longer name: by what it is made of, if it has no name."""
+        """A word for a value within a longer name: its own name, else one that it is made of."""
         if not isinstance(value, Var):
             return None
         return word_within(value, lambda v: v.name or self.words.get(v), self.definitions)
 
     def name_of_adjoint(self, primal: Var) -> str | None:
-        """``x_bar`` for what has a name."""
+        """``x_bar`` for a value with a name or a word, else None."""
         word = primal.name or self.words.get(primal)
         return f"{word}_bar" if word else None
 
     def name_of_flag(self, primal: Var) -> str | None:
-        """``x_used`` for what has a name."""
+        """``x_used`` for a value with a name or a word, else None."""
         word = primal.name or self.words.get(primal)
         return f"{word}_used" if word else None
 
     def described(self, value: Var) -> str | None:
-        """A name for a value: the user's, or what it is the result of."""
+        """A name for a value: the user's, or one that describes the operation that makes it."""
         made = self.definitions.get(value)
         known = value.name or self.words.get(value)
         if known or not isinstance(made, Apply) or first_word(made, self.word) is None:
@@ -307,7 +307,7 @@ class Builder(Sizes):
         return self.dims.resolve(self.dim_values[value])
 
     def _read_of(self, value: Var) -> tuple[Any, ...] | None:
-        """What a number is an element of, and where, or is computed of: again, it is the same."""
+        """A key of the read or computation that makes a number: equal keys mean equal numbers."""
         made = self.definitions.get(value)
         if not isinstance(made, Apply):
             return None
@@ -318,7 +318,7 @@ class Builder(Sizes):
         return (made.primitive.name, *made.args, repr(made.params))
 
     def _note_choices(self, value: Var, name: str) -> None:
-        """That an integer is the larger, or the smaller, of others, a quotient or a remainder."""
+        """Note that an integer is a maximum or minimum of others, a quotient or a remainder."""
         made = self.definitions.get(value)
         if not isinstance(made, Apply) or value.type.dtype.kind not in "iu":
             return
@@ -389,7 +389,7 @@ class Builder(Sizes):
 
 
 def _is_view(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether a result shows its first operand's memory; a NumPy scalar has none to show."""
+    """True if a result shares its first operand's memory; a NumPy scalar has none to share."""
     if primitive.view_back is None or not isinstance(args[0], Array):
         return False
     return args[0].has_memory() and not (primitive.copies and primitive.copies(*args, **params))
@@ -400,7 +400,7 @@ def loop_index(
 ) -> Array:
     """A loop's index Var, an integer between two dimensions (both included).
 
-    ``ends`` are the numbers that it computes for that, where they are not these.
+    ``ends`` are the bounds as the loop computes them, where they differ from ``low`` and ``high``.
     """
     builder = current()
     var = Var(INT, name, builder.origin)

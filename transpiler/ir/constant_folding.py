@@ -1,4 +1,4 @@
-"""Values that are known although they were recorded: what a loop over known numbers computes.
+"""Compute recorded values that depend only on known numbers, such as those of a loop.
 
 ``[(k, (k + 1) % 3) for k in range(3)]`` is recorded as a loop; where its numbers must be known,
 they are computed from what was recorded.

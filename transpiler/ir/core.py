@@ -44,7 +44,7 @@ class Var:
         self.word: str | None = None
 
     def again(self, type: ArrayType | None = None) -> Var:
-        """Another value that is called alike."""
+        """A new Var with the same name, word and origin."""
         made = Var(type or self.type, self.name, self.origin)
         made.word = self.word
         return made
@@ -74,7 +74,7 @@ class Slot:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Statements in order, and the atoms they compute for whoever holds the block."""
+    """Statements in order, and the atoms that they yield to the statement around the block."""
 
     statements: list[Statement] = field(default_factory=list)
     results: list[Atom] = field(default_factory=list)
@@ -115,9 +115,9 @@ class If:
 class For:
     """``for index in range(start, stop, step)``; body.results are the next values of phis.
 
-    ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its rounds may
-    run at the same time; ``verdict``: why, or why not. ``vector``: it holds no loop, and may run so
-    in one vector.
+    ``scheduled``: it goes over elements, and is no loop of the user's. ``parallel``: its iterations
+    may run at the same time; ``verdict``: why, or why not. ``vector``: it holds no loop, and its
+    iterations may run as the lanes of one vector.
     """
 
     outs: tuple[Var, ...]
@@ -181,9 +181,10 @@ class Kernel:
 
     @property
     def space(self) -> tuple[For, ...]:
-        """The loops, one in another, that hold all its work and whose rounds are independent.
+        """The nest of loops with independent iterations that holds all work of the kernel.
 
-        Beside each there are numbers alone, which every round may compute for itself.
+        Statements beside a loop of the nest compute only numbers, which every iteration may
+        compute for itself.
         """
         found: list[For] = []
         block = self.body
@@ -242,7 +243,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a launcher gives to a kernel: types, and which of the function's parameters they are."""
+    """The operands of a kernel's launch: types, and positions among the function's parameters."""
 
     kernel: str
     given: tuple[tuple[ArrayType, int | None], ...]
@@ -250,7 +251,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Which value a check of the checked variant looks at, as the user knows it."""
+    """The value that a check of the checked variant tests, in the user's terms."""
 
     origin: Origin | None
     phase: str  # "forward" or "reverse"
@@ -321,7 +322,7 @@ def walk(block: Block) -> Iterator[Statement]:
 
 
 def label(statements: Iterable[Statement], phase: str) -> None:
-    """Say of statements, and of all within them, of which phase they are."""
+    """Set the phase of statements and of all statements within them."""
     for statement in statements:
         statement.phase = phase
         for inner in blocks_of(statement):
@@ -329,7 +330,7 @@ def label(statements: Iterable[Statement], phase: str) -> None:
 
 
 def label_rest(statements: Iterable[Statement], phase: str) -> None:
-    """The same of those of which nothing is said yet: loops may hold statements of both phases."""
+    """Set the phase of statements without one: a loop may hold statements of both phases."""
     for statement in statements:
         statement.phase = statement.phase or phase
         for inner in blocks_of(statement):
@@ -337,7 +338,7 @@ def label_rest(statements: Iterable[Statement], phase: str) -> None:
 
 
 def spread_phases(function: Function) -> None:
-    """Statements within a phase belong to it."""
+    """Give the phase of a statement to those within it that have none."""
 
     def visit(block: Block, phase: str) -> None:
         for statement in block.statements:
@@ -501,7 +502,7 @@ def map_tree(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def dict_like(old: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-    """A dict of another's kind, as JAX keeps it: ordered, with a default, or plain.
+    """A dict of ``items`` of the same kind as ``old``: ordered, with a default, or plain.
 
     >>> dict_like(OrderedDict(b=1), {"b": 2})
     OrderedDict(...)

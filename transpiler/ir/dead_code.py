@@ -1,4 +1,4 @@
-"""Dead code: what no result and no effect needs goes, carried values and results of branches too.
+"""Dead code elimination, also of loop-carried values and of results of branches.
 
 Before::
 
@@ -96,7 +96,7 @@ def prune_loop(statement: For | While, live: set[Var]) -> None:
 
 
 def read_by(block: Block, live: set[Var]) -> set[Var]:
-    """What the block would read, from inside or outside, if ``live`` were wanted of it."""
+    """The Vars, its own included, that a block reads to compute ``live`` and its effects."""
     live = set(live)
     for statement in reversed(block.statements):
         if not _needed(statement, live):

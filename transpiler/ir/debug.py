@@ -1,5 +1,7 @@
-"""What passes do, printed to stderr: `CALQUE_DEBUG=2` each that changes something, as a diff;
-`CALQUE_PRINT_AFTER=reverse` the program after one pass; `CALQUE_DEBUG=1` the generated text.
+"""Debug output on stderr, chosen by environment variables.
+
+``CALQUE_DEBUG=1`` prints the generated text, ``CALQUE_DEBUG=2`` also the change that each pass
+makes, as a diff; ``CALQUE_PRINT_AFTER=reverse`` prints the program after one pass.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ def level() -> int:
 
 
 def verifies() -> bool:
-    """Whether each pass is verified: under ``CALQUE_DEBUG``, and in tests."""
+    """True if the program is verified after each pass: under ``CALQUE_DEBUG``, and in tests."""
     return verifying or level() >= 1
 
 
 def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
-    """Run a pass over a function, and show what it did where the environment asks for it."""
+    """Run a pass over a function, and print what it changed if the environment asks for it."""
     only = os.environ.get("CALQUE_PRINT_AFTER") == name
     with stage(f"in the pass {name}"):
         if level() < 2 and not only:

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, as far as they are seen without CuPy: before its import there are none."""
+"""Recognition of arrays on a GPU without importing CuPy: before its import there are none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether a value is an array of CuPy.
+    """True if a value is an array of CuPy.
 
     >>> is_device_array([1.0])
     False

@@ -1,4 +1,4 @@
-"""What is known of dimensions while a program is built: equalities, ranges and assumptions.
+"""Facts about dimensions while a program is built: equalities, ranges and assumptions.
 
 A dimension is affine over symbols. A symbol is an argument's dimension (never 1: a size of 1 is the
 int 1), a loop index, or the value of some integer of the program.
@@ -21,13 +21,13 @@ from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, make_dim, subs
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
-Bound = tuple[Sizes, int]  # what a product of sizes is held to
-# by symbol, of loops whose rounds it tells: these, after the rounds of the loops around
+Bound = tuple[Sizes, int]  # the product of the sizes is compared with the number
+# by symbol: of each loop whose trip count it determines, the trip counts around it, then its own
 InnerSizes = Mapping[str, frozenset[Sizes]]
 
 
 def is_small_product(bound: Bound, actual: dict[str, int]) -> bool:
-    """Whether the product of sizes is at most a number, for these values of their symbols.
+    """True if the product of sizes is at most a bound, for these values of their symbols.
 
     >>> is_small_product(((symbol("n"), symbol("n") - 1, 2), SMALL), {"n": 50})
     True
@@ -84,22 +84,22 @@ class Dims:
     count: int = 0  # of internal symbols
 
     def fresh(self) -> Dim:
-        """A new symbol of which nothing is known."""
+        """A new symbol about which nothing is known."""
         self.count += 1
         return symbol(f"_{self.count}")
 
     def resolve(self, dim: DimLike) -> DimLike:
-        """``dim`` with every known equality put in."""
+        """``dim`` with every known equality substituted."""
         while isinstance(dim, Dim) and any(s in self.values for s, _ in dim.terms):
             dim = substitute_dim(dim, self.values)
         return dim
 
     def same(self, left: DimLike, right: DimLike) -> bool:
-        """Whether two dimensions are known to be equal."""
+        """True if two dimensions are known to be equal."""
         return self.resolve(left) == self.resolve(right)
 
     def unify(self, left: DimLike, right: DimLike) -> bool:
-        """Take two dimensions to be equal; False where they were known to be already.
+        """Assume that two dimensions are equal; False if that was known already.
 
         Raises ShapeError when they cannot be equal.
         """
@@ -120,7 +120,7 @@ class Dims:
         return True
 
     def beyond_arguments(self, dim: DimLike) -> set[str]:
-        """The symbols of what arguments' sizes do not tell, by affine terms or in steps."""
+        """The symbols that arguments' sizes do not determine, affinely or by quotients."""
         return {
             s
             for s in dim_symbols(dim) - self.arguments
@@ -143,7 +143,7 @@ class Dims:
         return substitute_dim(dim, values)
 
     def join(self, left: DimLike, right: DimLike) -> DimLike:
-        """A size that is one or the other."""
+        """A new size that is one or the other, decided at run time."""
         if self.same(left, right):
             return left
         made = self.fresh()
@@ -151,11 +151,11 @@ class Dims:
         return made
 
     def is_joined(self, dim: DimLike) -> bool:
-        """Whether any size may be meant."""
+        """True if a dimension is a joined size: one of several, decided at run time."""
         return any(dim == symbol(s) for s in dim_symbols(dim) & self.joined)
 
     def changing(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> set[str]:
-        """What a loop may change of the sizes that it carries; those it starts from are given."""
+        """The joined symbols of sizes that a loop may change; those of initial sizes are fixed."""
         own = {s for d in carried for s in dim_symbols(d)} & self.joined
         return own.difference(*(dim_symbols(self.resolve(d)) for d in first))
 
@@ -163,7 +163,7 @@ class Dims:
     def solving(self, carried: Iterable[DimLike], first: Iterable[DimLike]) -> Iterator[None]:
         """Inside, joined sizes that a loop carries may be found from what its body asks for.
 
-        Each round's end must be held to what was found. Sizes of what it starts from are given.
+        The sizes at the end of each iteration must equal those found. Initial sizes are given.
         """
         before = self.solvable
         self.solvable = before | self.changing(carried, first) - self.unsolvable
@@ -174,7 +174,7 @@ class Dims:
 
     @contextmanager
     def given(self, facts: Iterable[DimLike]) -> Iterator[None]:
-        """Inside, these are known not to be negative: what a branch's test says, for instance.
+        """Inside, these are known to be nonnegative: facts that a branch's test implies, say.
 
         >>> dims, i = Dims(), symbol("i")
         >>> with dims.given([i - 1]):
@@ -189,7 +189,7 @@ class Dims:
             self.facts = before
 
     def limits(self, dim: DimLike) -> Span:
-        """Between what a dimension is, were there no end to 64 bits."""
+        """The least and the largest value of a dimension, if integers never overflowed."""
         dim = self.resolve(dim)
         if not isinstance(dim, Dim):
             return dim, dim
@@ -200,7 +200,7 @@ class Dims:
         return low, high
 
     def fits(self, dim: DimLike) -> bool:
-        """Whether a number that is computed as ``dim`` is ``dim``: no sum in it overflows.
+        """True if a number computed as ``dim`` equals ``dim``: no sum in it overflows.
 
         >>> dims, k = Dims(), symbol("k")
         >>> dims.fits(2 * k), dims.fits(k * 2**20)
@@ -210,7 +210,7 @@ class Dims:
         return _is_symbol(dim) or fits(self.limits(dim))
 
     def is_exact(self, dim: DimLike) -> bool:
-        """The same, with what is known where it is asked for.
+        """Like ``fits``, with the facts that hold at this point.
 
         >>> dims, k = Dims(), symbol("k")
         >>> with dims.given([100 - k]):
@@ -225,7 +225,7 @@ class Dims:
         return all(self._follows(gap, True) for gap in (dim - ANY[0], ANY[1] - dim))
 
     def always_nonnegative(self, dim: DimLike) -> bool:
-        """Whether ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
+        """True if ``dim >= 0`` is known wherever its symbols are, not only where facts hold."""
         before, self.facts = self.facts, []
         try:
             return self.fits(dim) and self.nonnegative(dim)
@@ -233,7 +233,7 @@ class Dims:
             self.facts = before
 
     def nonnegative(self, dim: DimLike) -> bool:
-        """Whether ``dim >= 0`` is known; to ask assumes nothing."""
+        """True if ``dim >= 0`` is known; asking assumes nothing."""
         exact = self.resolve(dim)
         dim = self._lower_bound(exact, 8)
         if self._surely_nonnegative(dim, 4) or self._is_assumed(dim):
@@ -241,9 +241,9 @@ class Dims:
         return (self._tells_more(exact) or self._tells_more(dim)) and self._follows(exact)
 
     def assume_nonnegative(self, *dims: DimLike) -> bool:
-        """Take each ``dim >= 0`` for granted that has sizes of arguments in it alone, or none.
+        """Assume each ``dim >= 0`` whose symbols are sizes of arguments; all of them, or none.
 
-        Whether all are: known or assumed. Calls for which one is not get a program of their own.
+        True if all are known or assumed. Calls for which one does not hold get another program.
 
         >>> dims, n = Dims({"n"}), symbol("n")
         >>> dims.nonnegative(n - 3), dims.assume_nonnegative(n - 3), dims.nonnegative(n - 3)
@@ -255,7 +255,7 @@ class Dims:
         return taken
 
     def _take_nonnegative(self, dim: DimLike) -> bool:
-        """The same for one."""
+        """Assume one ``dim >= 0``; False if that is not possible."""
         if self.nonnegative(dim):
             return True
         exact = self.resolve(dim)
@@ -265,13 +265,13 @@ class Dims:
         return self._assume(self._lower_bound(exact, 8))
 
     def _is_assumed(self, dim: DimLike) -> bool:
-        """Whether an assumption that was made says so."""
+        """True if an assumption made before implies ``dim >= 0``."""
         if isinstance(dim, int):
             return False
         return any(self._is_sum_of_naturals(self.resolve(dim - a)) for a in self.assumptions)
 
     def _assume(self, dim: DimLike) -> bool:
-        """Make the assumption, unless it was made or cannot be."""
+        """Assume ``dim >= 0`` if it is not assumed yet; False if it cannot be assumed."""
         if self._is_assumed(dim):
             return True
         if isinstance(dim, int) or not dim_symbols(dim) <= self.arguments:
@@ -282,22 +282,22 @@ class Dims:
         return True
 
     def _tells_more(self, dim: DimLike) -> bool:
-        """Whether more is known of its symbols than ranges."""
+        """True if more than ranges is known of the symbols of ``dim``."""
         symbols = dim_symbols(dim)
         return not symbols.isdisjoint(self.floors) or bool(self._facts_on(symbols))
 
     def _holds_now(self, dim: DimLike) -> bool:
-        """Whether ``dim >= 0`` in the call at hand, as far as its sizes are known."""
+        """True if ``dim >= 0`` in the call at hand, or if its value there is not known."""
         value = substitute_dim(dim, dict(self.actual))
         return not isinstance(value, int) or value >= 0
 
     def _facts_on(self, symbols: Iterable[str]) -> list[DimLike]:
-        """The facts in which one of these symbols is."""
+        """The facts that contain one of these symbols."""
         known = [self.resolve(f) for f in self.facts]
         return [f for f in known if not dim_symbols(f).isdisjoint(symbols)]
 
     def _follows(self, dim: DimLike, with_spans: bool = False) -> bool:
-        """Whether ``dim >= 0`` follows from facts, with all that is known of their symbols."""
+        """True if ``dim >= 0`` follows from the facts and all that is known of their symbols."""
         seen: set[str] = set()
         pending = set(dim_symbols(dim))
         system: list[DimLike] = [-1 * dim - 1]
@@ -311,7 +311,7 @@ class Dims:
         return not solvable(map(_affine, system))
 
     def _known_of(self, symbols: set[str]) -> list[DimLike]:
-        """What is known not to be negative of these symbols; all are set where it is asked."""
+        """Expressions in these symbols, all defined at this point, that are known nonnegative."""
         found = self._facts_on(symbols)
         found += [symbol(s) for s in symbols & (self.arguments | self.natural)]
         for name in symbols:
@@ -330,9 +330,9 @@ class Dims:
     def _surely_nonnegative(
         self, dim: DimLike, depth: int, counters: frozenset[str] = frozenset()
     ) -> bool:
-        """Whether ``dim >= 0`` is known, also where a symbol is the larger of two.
+        """True if ``dim >= 0`` is known, also where a symbol is a maximum or a minimum.
 
-        ``counters`` belong to loops that the dimension is computed in: these have a round.
+        ``counters`` belong to loops around the computation of ``dim``: these run at least once.
         """
         dim = self._lower_bound(dim, 8)
         if self._is_sum_of_naturals(dim):
@@ -359,7 +359,7 @@ class Dims:
         return dim.const >= 0 and all(c > 0 and s in natural for s, c in dim.terms)
 
     def _lower_bound(self, dim: DimLike, depth: int) -> DimLike:
-        """Counters at their bounds, first those of which no other counter's bounds are made."""
+        """``dim`` with counters at their bounds, inner ones before those that their bounds use."""
         if not isinstance(dim, Dim) or depth == 0:
             return dim
         ranges = {name: self.range_of(name) for name, _ in dim.terms}
@@ -374,7 +374,7 @@ class Dims:
         return dim
 
     def range_of(self, name: str) -> tuple[DimLike, DimLike] | None:
-        """Between which dimensions a counter is, where these are computed exactly."""
+        """The bounds of a counter; None if unknown, or if computing them may overflow."""
         found = self.ranges.get(name)
         if found is None or not all(map(self.fits, self.ends.get(name, found))):
             return None
@@ -391,7 +391,7 @@ class Dims:
         return -1 * self._lower_bound(-1 * self.resolve(dim), 8)
 
     def assume_never_one(self, dim: DimLike) -> bool:
-        """Whether a size is not 1. An argument's symbol is never, what is made of some is assumed.
+        """True if a size is not 1: an argument's symbol never is, other sizes by assumption.
 
         >>> dims, n = Dims({"n"}), symbol("n")
         >>> [dims.assume_never_one(d) for d in (n, 1, symbol("k"))]
@@ -404,21 +404,21 @@ class Dims:
         return any(dim == symbol(s) for s in own) or self.assume_nonnegative(dim - 2)
 
     def is_broadcast(self, whole: DimLike, left: DimLike, right: DimLike) -> bool:
-        """Whether ``whole`` is the size of an axis of two operands that have these sizes there."""
+        """True if ``whole`` is the broadcast of the sizes ``left`` and ``right``."""
         pairs = (left, right), (right, left)
         return any(self.same(whole, self.unknown("broadcast", *pair)) for pair in pairs)
 
     def is_spread_over(self, size: DimLike, whole: DimLike) -> bool:
-        """Whether ``whole`` is the size of what is made of operands one of which has ``size``."""
+        """True if ``whole`` is a broadcast size, and ``size`` is that of one of its operands."""
         key = next((k for k, d in self._slices.items() if self.same(d, whole)), ("",))
         if key[0] != "broadcast" or any(self.same(whole, part) for part in key[1:]):
             return False  # it is of no such thing, or is compared with what it is made of
         return any(self.same(size, part) or self.is_spread_over(size, part) for part in key[1:])
 
     def are_small(self, sizes: Sizes, most: int = SMALL) -> bool:
-        """Whether the product of sizes is at most ``most`` in the call at hand, as far as known.
+        """True if the product of sizes is known to be at most ``most`` in the call at hand.
 
-        The program depends on it: calls for which it is otherwise get one of their own.
+        The answer becomes part of the program: calls with another answer get their own.
         """
         bounds = tuple(map(self.upper_bound, sizes))
         if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
@@ -487,7 +487,7 @@ class Dims:
         return quotient
 
     def unknown(self, *key: object) -> DimLike:
-        """A symbol for a size of which nothing is known but what it is made of."""
+        """The symbol for a size identified only by ``key``: an operation and its operands."""
         key = self._resolved(key)
         if key not in self._slices:
             # sizes may have been found equal since one was asked for
@@ -512,7 +512,7 @@ class Dims:
         return (np.maximum, largest) if len(largest) == 2 else None  # of one it is a bound
 
     def made_of(self, name: str) -> list[DimLike] | None:
-        """The sizes of which the size by that symbol is a function; None if it is of other data."""
+        """The sizes that determine the size of a symbol; None if it depends on other data."""
         key = next((k for k, d in self._slices.items() if dim_symbols(d) == {name}), (None,))
         if key[0] not in OF_SIZES:
             return None

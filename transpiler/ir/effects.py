@@ -1,4 +1,4 @@
-"""What a statement does beside defining its results: stores, prints, errors.
+"""The effects of statements beside defining their results: stores, prints, errors.
 
 Core is functional: a store defines the next version of its array, and the printer puts versions
 into one piece of memory. Passes that move, repeat or drop statements ask here what these do.

@@ -28,7 +28,7 @@ def combined(left: Affine, right: Affine, factor: int = 1) -> Affine:
 
 
 def solvable(constraints: Iterable[Affine]) -> bool:
-    """Whether all expressions can be nonnegative at once, as far as rationals tell.
+    """False only if no rational values of the unknowns make all expressions nonnegative.
 
     >>> solvable([{"i": 1}, {"n": 1, "i": -1, CONSTANT: -1}])  # 0 <= i <= n - 1
     True
@@ -56,7 +56,7 @@ Reduced = frozenset[tuple[Hashable, int]]
 
 
 def _reduced(constraint: Affine) -> Reduced:
-    """Divided by the common factor of the coefficients, the constant rounded down."""
+    """An inequality divided by its coefficients' common factor, the constant rounded down."""
     factor = gcd(*(c for name, c in constraint.items() if name != CONSTANT))
     if factor > 1:
         constraint = {name: c // factor for name, c in constraint.items()}

@@ -1,4 +1,4 @@
-"""Words for values that have no name of the user's: what an operation makes, of what.
+"""Names for values that the user did not name, from the operation and its operands.
 
 A name must not say what is false: ``exp_x`` is of ``x`` and of nothing else, ``x_over_y`` a
 quotient of these two. What is made of more is a ``x_product``, ``x_sum``, ``x_quotient``: one in
@@ -64,7 +64,7 @@ def described(s: Apply, word: Word, named: Word, definitions: Definitions) -> st
 
 
 def told(s: Apply, named: Word, definitions: Definitions, depth: int = 4) -> str | None:
-    """A name that says all of how a value is made: ``x_times_y``, ``exp_minus_z``; else None."""
+    """A name that describes a value completely: ``x_times_y``, ``exp_minus_z``; else None."""
     p = s.primitive
     if p.infix:
         found = _of_named(s, named)
@@ -86,7 +86,7 @@ def _without_operand(s: Apply) -> str:
 
 
 def _of_named(s: Apply, named: Word) -> str | None:
-    """For arithmetic of names and numbers."""
+    """A name for arithmetic on named operands and numbers; None for other operations."""
     infix = s.primitive.infix
     if not infix:
         return None
@@ -133,7 +133,7 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
 
 
 def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:
-    """What to call the one operand of a function."""
+    """A word for the operand of a function: its name, or a description of how it is made."""
     first = s.args[0]
     if len(s.args) > 1 or not isinstance(first, Var):
         return operand

@@ -1,6 +1,6 @@
-"""What NumPy itself says where calque knows beforehand that a call must fail.
+"""NumPy's own errors for calls that calque knows, before they run, to fail.
 
-An arm of a branch that a run does not take may hold such a call; taken, it raises NumPy's error.
+A branch may hold such a call in an arm that no run takes; if it is taken, it raises NumPy's error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = (bool, int, float, complex, str, type(None), type(Ellipsis), range, np.
 def asked(
     function: Callable[..., Any], handler: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """What the handler of a NumPy function gives; an error takes along what NumPy's would be."""
+    """Call the handler of a NumPy function; its error carries the one that NumPy itself raises."""
     try:
         return handler(*args, **kwargs)
     except (ShapeError, IndexOutOfRange, DtypeError) as error:
@@ -32,9 +32,9 @@ def asked(
 
 
 def _numpys_error(function: Callable[..., Any], args: Any, kwargs: Any) -> Exception | None:
-    """The error of the call for arrays of these shapes; None where it has none, or is not known.
+    """NumPy's error for a call with arrays of these shapes; None if it succeeds or is unknown.
 
-    Sizes that are not known are tried: the error must be the same whatever they are.
+    Several values are tried for unknown sizes: the error must be the same for all of them.
     """
     first, second = (_error_of(function, args, kwargs, size) for size in _TRIED)
     same = type(first) is type(second) and str(first) == str(second)
@@ -55,11 +55,11 @@ def _error_of(function: Any, args: Any, kwargs: Any, size: int) -> Exception | N
 
 
 class _NoSample(Exception):
-    """A value of which no other one of its kind can be made."""
+    """Raised for a value of which no sample can be made."""
 
 
 def _sample(value: Any, size: int) -> Any:
-    """A value of the same type and sizes, and of this size where that is not known."""
+    """A sample value of the same type and sizes, with ``size`` for every unknown size."""
     if isinstance(value, Array):
         dims = [current().dims.resolve(d) for d in value.type.dims]
         sizes = [d if isinstance(d, int) else size for d in dims]

@@ -1,8 +1,8 @@
-"""A pass says what it needs, what it keeps and what it comes after; here a list of passes is run.
+"""Declared passes: the facts that each needs, makes and keeps, its order, and a runner for lists.
 
-A *fact* is what one pass makes true of a program and others rely on, such as that loops carry only
-what they change. Two neighbours in a list may be swapped where the list still holds then: their
-order is a matter of speed and text, never of numbers. An optional pass may be left out.
+A *fact* is a property of a program that one pass establishes and others rely on, such as that loops
+carry only values that they change. Two neighbours in a list may be swapped if no declaration is
+violated: their order affects speed and text, never numbers. An optional pass may be left out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Work:
     edges: frozenset[int] = frozenset()  # ids of loops that gather has made of scatters
 
     def option(self, name: str) -> Any:
-        """What the user asked of kernels, else None."""
+        """The value of an option that the user set for kernels, else None."""
         return self.function.kernel_options.get(name)
 
 
@@ -41,8 +41,8 @@ class Work:
 class Pass:
     """One step from Core to Core, in place.
 
-    ``needs`` and ``makes``: facts; those that held before and are not in ``keeps`` hold no more.
-    ``after``: the names of passes that stand before it. ``optional``: numbers are right without it.
+    ``needs`` and ``makes``: facts; earlier facts that are not in ``keeps`` no longer hold after it.
+    ``after``: the names of passes that come before. ``optional``: numbers are right without it.
     ``reorders``: it changes the order in which floats are added or multiplied, so that it is left
     out under ``jit(f, reassociate=False)``.
 
@@ -64,7 +64,7 @@ class Pass:
 
 
 def violations(passes: Sequence[Pass]) -> Iterator[str]:
-    """What does not hold in a list of passes."""
+    """The needs and orders of passes that a list of them violates, as texts."""
     facts: frozenset[str] = frozenset()
     names: set[str] = set()
     for each in passes:
@@ -75,7 +75,7 @@ def violations(passes: Sequence[Pass]) -> Iterator[str]:
 
 
 def run_passes(passes: Sequence[Pass], work: Work) -> None:
-    """Run those passes that are asked for; each is shown and verified where debugging wants it."""
+    """Run the passes that apply; debugging prints and verifies the program after each."""
     for each in passes:
         if not each.when(work) or (each.reorders and work.option("reassociate") is False):
             continue

@@ -1,7 +1,7 @@
-"""What is known of integers where a branch is taken, or a loop goes on.
+"""Facts about integers in the arms of branches, and within and after loops.
 
 Under ``if i > 0`` an index ``i - 1`` is not negative; a counter that a ``while`` loop only raises
-is never below its start, and below ``n`` in the rounds of ``while i < n``.
+is never below its start, and below ``n`` in the iterations of ``while i < n``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIDES = {
 
 
 def statements_given(block: Block, builder: Builder) -> Iterator[Statement]:
-    """All statements of a block and of those in it; meanwhile ``builder.dims`` knows the facts."""
+    """Every statement of a block and of those in it, while ``builder.dims`` knows its facts."""
     with builder.dims.given([]):
         for s in block.statements:
             yield s
@@ -46,7 +46,7 @@ def statements_given(block: Block, builder: Builder) -> Iterator[Statement]:
 
 
 def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
-    """The blocks of a statement, each with what is known in it."""
+    """The blocks of a statement, each with the facts that hold in it."""
     if isinstance(s, (For, While)):
         builder.magnitudes.note(s)
     match s:
@@ -64,7 +64,7 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
 
 
 def facts_where(test: Atom, holds: bool, builder: Builder) -> Facts:
-    """What is known of integers where a test holds, or where it does not."""
+    """Facts about integers where a test holds, or where it does not."""
     found: Facts = []
     for comparison, left, right in comparisons_where(test, holds, builder.definitions):
         low, high = (builder.dim_of(wrap(side)) for side in (left, right))
@@ -103,7 +103,7 @@ def comparisons_where(
 
 
 def facts_after(s: Statement, builder: Builder) -> Facts:
-    """What is known where ``if k > n: raise`` did not, and of what a ``while`` leaves behind."""
+    """Facts after a statement: ``if k > n: raise`` did not raise, or a ``while`` has ended."""
     if isinstance(s, If) and refuses(s):
         return facts_where(s.test, False, builder)
     if not isinstance(s, While):
@@ -112,8 +112,8 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
     with builder.dims.given(rounds):
         ends += _carried(s, builder)
     last: dict[str, DimLike] = {}
-    before: dict[str, DimLike] = {}  # what a counter was a round before its last value
-    earlier: dict[str, DimLike] = {}  # what it would have been a round before its start
+    before: dict[str, DimLike] = {}  # a counter one iteration before its last value
+    earlier: dict[str, DimLike] = {}  # its value one iteration before its start, if there were one
     for name, phi, init, result, out in _counters(s, builder):
         last[name], start = builder.dim_of(wrap(out)), builder.dim_of(wrap(init))
         step = builder.dims.resolve(builder.dim_of(wrap(result)) - builder.dim_of(wrap(phi)))
@@ -131,7 +131,7 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
 
 
 def _carried(s: For | While, builder: Builder) -> Facts:
-    """That counters which rounds only raise, or only lower, are on one side of their start."""
+    """Facts about counters that iterations only raise, or only lower, relative to their start."""
     found: Facts = []
     for name, _, init, result, _ in _counters(s, builder):
         for sign in (1, -1) if builder.dims.fits(builder.dim_of(wrap(init))) else ():
@@ -141,9 +141,10 @@ def _carried(s: For | While, builder: Builder) -> Facts:
 
 
 def facts_of_rounds(s: For, builder: Builder) -> Facts:
-    """That what rounds raise, or lower, by so much at most has not gone further than that.
+    """Bounds on loop-carried counters: after k iterations a counter has moved at most k * step.
 
-    The index is in them: with its range they say that there is a round, also of what is set before.
+    The bounds contain the index. Its range implies that the loop runs at least once, which is a
+    fact about values defined before the loop, too.
     """
     if s.step not in (1, -1) or s.index not in builder.dim_values:
         return []
@@ -163,7 +164,7 @@ def facts_of_rounds(s: For, builder: Builder) -> Facts:
 
 
 def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bool:
-    """Whether ``sign * value >= sign * bound``, on every way to the value."""
+    """True if ``sign * value >= sign * bound`` on every path to the value."""
     if not _is_number(value):
         return False
     match builder.definitions.get(value) if isinstance(value, Var) else None:
@@ -186,7 +187,7 @@ def _never_below(value: Atom, sign: int, bound: DimLike, builder: Builder) -> bo
 
 
 def _counters(s: For | While, builder: Builder) -> Iterator[tuple[str, Var, Atom, Atom, Var]]:
-    """The integers that a loop carries: symbol, and the number in, before and after a round."""
+    """The integers that a loop carries: symbol, phi, initial value, next value, final value."""
     for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):
         if all(map(_is_number, (phi, init, result))):
             dim = builder.dim_of(wrap(phi))
@@ -196,7 +197,7 @@ def _counters(s: For | While, builder: Builder) -> Iterator[tuple[str, Var, Atom
 
 
 def _steady(s: While, builder: Builder) -> frozenset[str]:
-    """The symbols of what is set before a loop."""
+    """The symbols of values defined before a loop, which it does not change."""
     values, resolve = builder.dim_values, builder.dims.resolve
     outside = {v for b in core.blocks_of(s) for v in core.free_vars(b)} - {*s.phis}
     outside |= {v for v in s.inits if isinstance(v, Var)}

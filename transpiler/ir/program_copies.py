@@ -1,4 +1,4 @@
-"""A program that is being built, copied with all that is known of it.
+"""Copies of a program under construction, with all that its builder knows of it.
 
 Kernel passes rewrite a program in place. Each variant of it (without comparisons of sizes, say, or
 with small sizes of the call written into it) is made of a copy: the user's function is read once.
@@ -34,9 +34,9 @@ _ARITHMETIC = {"add": operator.add, "subtract": operator.sub, "multiply": operat
 
 
 class ProgramCopy:
-    """A function and its builder with Vars of their own; ``sizes`` of arguments are written in.
+    """A copy of a function and its builder with new Vars; ``sizes`` of arguments are substituted.
 
-    ``mapping`` gives for each Var of the old program the new one, or the number that it is now.
+    ``mapping`` gives for each Var of the old program the new one, or the number that replaces it.
     """
 
     def __init__(self, function: Function, builder: Builder, sizes: dict[str, int]):
@@ -60,9 +60,9 @@ class ProgramCopy:
     # statements
 
     def _copied(self, block: Block) -> Block:
-        """A copy of a block; what has a copy already keeps that one.
+        """A copy of a block; Vars and statements that have a copy already keep it.
 
-        A loop that a pass has put another in the place of may share its body with that one.
+        A loop that a pass has replaced may share its body with the loop that replaced it.
         """
         mapping: dict[Var, Atom] = {}
         made = core.clone(block, ChainMap(mapping, self.mapping))
@@ -73,7 +73,7 @@ class ProgramCopy:
         return made
 
     def _copy_made(self, value: Atom) -> None:
-        """Copy the statements that a value is computed by, as far as no copy has them."""
+        """Copy the statements that compute a value, except those that have been copied."""
         pending = [value]
         while pending:
             made = self._missing(pending[-1])
@@ -85,7 +85,7 @@ class ProgramCopy:
             pending += before
 
     def _missing(self, value: Atom) -> Statement | None:
-        """The statement that defines a value, if there is no copy of it yet."""
+        """The statement that defines a value, if it has not been copied yet."""
         if not isinstance(value, Var) or value in self.mapping:
             return None
         return self.old.definitions.get(value)
@@ -93,7 +93,7 @@ class ProgramCopy:
     # sizes
 
     def _write_sizes(self, body: Block) -> None:
-        """Put known sizes into types, and numbers where they make one known."""
+        """Put known sizes into types, and replace values that they determine by numbers."""
         for var in core.defined_vars(body):
             if var.type.ndim:
                 var.type = var.type.with_dims([*map(self._known, var.type.dims)])
@@ -111,14 +111,14 @@ class ProgramCopy:
         _remove(body, numbers)
 
     def _known(self, found: Any) -> Any:
-        """A dimension with the sizes put in; whatever else is left alone."""
+        """A dimension with the known sizes substituted; any other object unchanged."""
         if not self.sizes or not isinstance(found, Dim):
             return found
         whole = self.dims.resolve(found)
         return whole if isinstance(whole, int) else self._written(found)
 
     def _written(self, dim: DimLike) -> DimLike:
-        """A size, or a condition on some, with those put in that the call is asked for."""
+        """A dimension, or a condition on dimensions, with ``sizes`` substituted."""
         return substitute_dim(dim, dict(self.sizes))
 
     # what is known
@@ -184,22 +184,22 @@ class ProgramCopy:
     # by Vars
 
     def _statement(self, old: Statement) -> Statement | None:
-        """A statement's copy; None of one that is in the program no more."""
+        """A statement's copy; None if the program no longer contains the statement."""
         return self.statements.get(id(old))
 
     def _now(self, atom: Any) -> Any:
         return self.mapping.get(atom, atom) if isinstance(atom, Var) else atom
 
     def _renamed(self, key: Any) -> Any:
-        """A key with Vars in it, and within tuples in it."""
+        """A key, with the Vars in it and in its nested tuples replaced by the new ones."""
         return tuple(map(self._renamed, key)) if isinstance(key, tuple) else self._now(key)
 
     def _vars(self, old: Mapping[Var, Any] | set[Var]) -> Iterator[Var]:
-        """The new Vars of those that are in the program still."""
+        """The new Vars for those old ones that the program still contains."""
         return (v for v in map(self.mapping.get, old) if isinstance(v, Var))
 
     def _by_var(self, old: Mapping[Var, Any], value: Callable[[Any], Any] | None = None) -> Any:
-        """A table by Vars, of those that are in the program still, with a ``value``."""
+        """A table with new Vars as keys; entries whose Var or ``value`` is gone are dropped."""
         found = ((self.mapping.get(v), entry) for v, entry in old.items())
         rows = [(v, entry) for v, entry in found if isinstance(v, Var)]
         if value is None:
@@ -208,12 +208,12 @@ class ProgramCopy:
 
 
 def _read(s: Statement) -> list[Atom]:
-    """What a statement reads, in its blocks too."""
+    """The atoms that a statement reads, including those read in its blocks."""
     return [*core.operands(s), *(v for b in core.blocks_of(s) for v in core.free_vars(b))]
 
 
 def _computed(s: Apply, numbers: Mapping[Var, Atom]) -> float | None:
-    """The number that a sum or a product of known numbers is, if it is one."""
+    """The result of a sum, difference or product of known numbers; else None."""
     compute = _ARITHMETIC.get(s.primitive.arithmetic)
     known = [numbers.get(a, a) if isinstance(a, Var) else a for a in s.args]
     if compute is None or not all(type(a) in (int, float) for a in known):
@@ -222,7 +222,7 @@ def _computed(s: Apply, numbers: Mapping[Var, Atom]) -> float | None:
 
 
 def _remove(block: Block, numbers: Mapping[Var, Atom]) -> None:
-    """Drop the statements that computed what is a number now."""
+    """Remove the statements whose results have become numbers."""
     block.statements = [s for s in block.statements if not numbers.keys() & {*s.outs}]
     for s in block.statements:
         for inner in core.blocks_of(s):

@@ -27,7 +27,7 @@ Unflatten = Callable[[Any, Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Registration:
-    """How instances of a class are taken apart and made again."""
+    """The functions that flatten and unflatten instances of a class."""
 
     flatten: Flatten
     unflatten: Unflatten
@@ -61,7 +61,7 @@ def static_fields(cls: Any) -> list[str]:
 def of_dataclass(
     cls: Any, data: tuple[str, ...], meta: tuple[str, ...], automatic: bool = False
 ) -> Registration:
-    """How a dataclass of these fields is taken apart and made again."""
+    """The registration of a dataclass: ``data`` fields are children, ``meta`` fields structure."""
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(value, n) for n in data), tuple(getattr(value, n) for n in meta)
@@ -76,7 +76,7 @@ def of_dataclass(
 
 
 def discover(value: Any) -> bool:
-    """Registers dataclasses on the way; stops at what says that it is a leaf."""
+    """Register a dataclass when it is met; True for an instance that declares itself a leaf."""
     cls = type(value)
     if cls not in REGISTERED and dataclasses.is_dataclass(cls):
         if getattr(cls, "__calque_leaf__", False):
@@ -101,7 +101,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def too_deep(what: str) -> NestedTooDeeply:
-    """The error that says of something that it cannot be walked through."""
+    """The error for an object that is too deeply nested, or cyclic, to be flattened."""
     return NestedTooDeeply(f"{what} holds itself, or is nested too deeply.")
 
 
@@ -133,7 +133,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 
 def paths(tree: Any) -> list[str]:
-    """For each leaf, how it is reached: ``['W']``, ``[0].x``."""
+    """The access path of each leaf: ``['W']``, ``[0].x``."""
     accessors, _, _ = optree.tree_flatten_with_accessor(
         tree, is_leaf=discover, namespace=NAMESPACE
     )
@@ -144,7 +144,7 @@ def paths(tree: Any) -> list[str]:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value is an instance of a dataclass or of a registered class, with attributes."""
+    """True for an instance of a dataclass or of a registered class, with attributes."""
     cls = type(value)
     if isinstance(value, (tuple, list, dict, type)) or cls.__module__.startswith("calque."):
         return False
@@ -159,12 +159,12 @@ def attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether a value has attributes that can be set: its class may have ``__slots__`` instead."""
+    """True if a value has attributes that can be set, in a ``__dict__`` or in ``__slots__``."""
     return hasattr(value, "__dict__") or bool(_slots(type(value)))
 
 
 def contents(value: Any) -> dict[str, Any]:
-    """The attributes that were set; what is written into it stays there only without slots."""
+    """The attributes that were set; without slots the dict is the instance's own, else a copy."""
     slots = _slots(type(value))
     if not slots:
         found: dict[str, Any] = vars(value)
@@ -242,12 +242,12 @@ def children(tree: Any) -> list[tuple[Any, Any]]:
 
 
 def word_of(key: Any, outer: str) -> str:
-    """A word for a part of a pytree: its key if that is a name, else what the whole is called."""
+    """A word for a part of a pytree: its key if that is an identifier, else the whole's word."""
     return str(key) if isinstance(key, str) and key.isidentifier() else outer
 
 
 def words_of_leaves(tree: Any, word: str) -> Iterator[tuple[Any, str]]:
-    """The leaves of a pytree, each with the last name on the way to it; several of one by place.
+    """The leaves of a pytree, each with the last name on its path, made unique by positions.
 
     >>> list(words_of_leaves({"W": 1, "layers": [(2, 3), (4, 5)]}, "p"))
     [(1, 'W'), (2, 'layers_0_0'), (3, 'layers_0_1'), (4, 'layers_1_0'), (5, 'layers_1_1')]
@@ -271,6 +271,6 @@ def _named_leaves(tree: Any, word: str, keys: tuple[Any, ...]) -> Iterator[tuple
 
 
 def _telling(ways: list[tuple[Any, ...]]) -> set[int]:
-    """The places in which some of the ways to leaves differ."""
+    """The positions at which some of the paths to leaves differ."""
     longest = max(ways, key=len)
     return {n for n in range(len(longest)) if len({way[n : n + 1] for way in ways}) > 1}

@@ -1,4 +1,4 @@
-"""Words for the unnamed parts of a user's statement: by all that makes them, else by their place.
+"""Words for the unnamed parts of a user's statement: a full description, else the part's role.
 
 In ``p = (a + b * c) / (1.0 + np.exp(-z))`` they are ``p_numerator``, ``b_times_c``,
 ``p_denominator`` and ``exp_minus_z``; the adjoint of each is called so, with ``_bar``.
@@ -31,7 +31,7 @@ _SIDES = ("left", "right")
 
 
 class Roles:
-    """The words for the values of a program, as ``named`` knows those that have a name."""
+    """The words for the values of a program; ``named`` gives the names of those that have one."""
 
     def __init__(self, body: Block, named: Word, definitions: Definitions):
         self.written, self.definitions = named, definitions
@@ -52,16 +52,16 @@ class Roles:
         return self.written(atom)
 
     def word(self, var: Var) -> str | None:
-        """What to call a value; None where nothing that is short is true."""
+        """A word for a value; None if no short word describes it correctly."""
         part, found = self.of_division(var), self._told(var)
         if part is not None and (found is None or not part.startswith("return_")):
             return part
         return found if found is not None and len(found) <= _LONGEST else None
 
     def name_beside(self, var: Var, other: Var, ending: str) -> None:
-        """Let a value's adjoint, or its tangent, have a word after it.
+        """Give the adjoint or tangent of a value a word made of the value's own.
 
-        Its part comes first: ``x_times_y_bar`` would also be ``x`` times an adjoint.
+        The value's role is preferred: ``x_times_y_bar`` could be read as ``x`` times an adjoint.
         """
         made = self.definitions.get(other)
         if other.word is not None:
@@ -91,12 +91,12 @@ class Roles:
         return told(made, self.named, self.definitions) if isinstance(made, Apply) else None
 
     def of_division(self, var: Var) -> str | None:
-        """The part of a value in a quotient."""
+        """The role of a value in a quotient, numerator or denominator; else None."""
         part = self.part(var)
         return part if part is not None and part.endswith(_PLACES["divide"]) else None
 
     def part(self, var: Var) -> str | None:
-        """``p_denominator`` for the divisor in what ``p`` becomes."""
+        """The role of a value in a named result: ``p_denominator`` for the divisor in ``p``."""
         made = self.definitions.get(var)
         if var in self.results or not isinstance(made, Apply) or not made.primitive.infix:
             return None
@@ -119,7 +119,7 @@ class Roles:
         return None
 
     def _place(self, value: Var, user: Apply) -> str | None:
-        """What a value is to its reader; None if that only turns it round, or copies it."""
+        """The role of a value in its reader; None in a reader without roles, such as a copy."""
         p, position = user.primitive, 1 if value is not user.args[0] else 0
         if p.arithmetic in _PLACES:
             place = _PLACES[p.arithmetic][position]
@@ -141,7 +141,7 @@ class Roles:
         return None
 
     def _itself(self, var: Var) -> str | None:
-        """``difference``; of more than two, ``sum``."""
+        """A word for a value by its operation: ``difference``; ``sum`` for more than two terms."""
         made = self.definitions[var]
         assert isinstance(made, Apply)
         first = self.definitions.get(made.args[0]) if isinstance(made.args[0], Var) else None
@@ -151,19 +151,19 @@ class Roles:
         return _ITSELF.get(kind)
 
     def _plain(self, atom: Atom) -> bool:
-        """Whether the user named it, or it has a word that is all of it."""
+        """True if an atom is a number, has the user's name, or has a complete description."""
         if not isinstance(atom, Var) or self.named(atom):
             return True
         return self._told(atom) is not None
 
 
 def _of_many(place: str) -> bool:
-    """Whether a statement has several such places."""
+    """True if a statement can have several operands of this role."""
     return place.endswith(("term", "terms", "factor"))
 
 
 def give_words(body: Block, named: Word, definitions: Definitions) -> Roles:
-    """Let all unnamed values of a program keep a word for what they are, in place."""
+    """Set the word of every unnamed value of a program, in place."""
     roles = Roles(body, named, definitions)
     for s in core.walk(body):
         for out in s.outs:

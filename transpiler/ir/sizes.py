@@ -1,4 +1,4 @@
-"""What a builder knows of dimensions, and how it asks for what must be known."""
+"""Dimensions of a program under construction, and requests for values that must be known."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Sizes:
     compared: set[frozenset[DimLike]]  # of these, what the program has compared by now
 
     def unify(self, left: DimLike, right: DimLike, origin: Origin | None = None) -> None:
-        """Take two dimensions to be equal, and remember to check it.
+        """Assume that two dimensions are equal, and remember to check it.
 
-        Of those known only when the program runs nothing is taken: each operation on them checks
-        its own, where it is reached, and one of them may be 1.
+        Nothing is assumed of dimensions known only at run time: each operation on them checks its
+        own where it is reached, and one of them may be 1.
         """
         left, right = self.dims.resolve(left), self.dims.resolve(right)
         unknown = self.dims.beyond_arguments(left - right)
@@ -55,7 +55,7 @@ class Sizes:
         return tuple(self.dims.resolve(d) for d in result)
 
     def _common(self, left: DimLike, right: DimLike) -> DimLike:
-        """The size of an axis of two operands; at run time it is the other one if one is 1."""
+        """The broadcast size of an axis of two operands; if one is 1 at run time, the other one."""
         self.unify(left, right)
         if frozenset((left, right)) in self.compared:
             return left
@@ -73,7 +73,7 @@ class Sizes:
     # values that must be known
 
     def needs_known(self, value: Any, why: str, hint: str | None = None) -> Exception:
-        """The exception that asks for what ``value`` depends on to be made static."""
+        """The exception that asks to make the arguments static on which ``value`` depends."""
         leaves: set[int] = set()
         symbols: set[str] = set()
         numbers: set[Any] = set()
@@ -109,7 +109,7 @@ class Sizes:
         return NeedsKnownValue(message, self.origin, hint or _way_to_know(value))
 
     def _run_time_data(self, value: Any) -> str:
-        """The run-time values of which a value is computed: arguments by name, if any."""
+        """A text for the run-time values that determine a value: arguments by name, if any."""
         found: dict[str, None] = {}
         pending, seen = [getattr(value, "atom", value)], set[Any]()
         while pending:
@@ -127,7 +127,7 @@ class Sizes:
         return f"run-time data: {', '.join(reversed(names))}" if names else "run-time data"
 
     def needs_dims(self, dims: Sequence[DimLike], why: str) -> Exception:
-        """The exception that asks for sizes to be made static."""
+        """The exception that asks to make static what the given sizes depend on."""
         symbols: set[str] = set()
         sources: list[Any] = []
         possible = [self._explain(dim, sources, symbols) for dim in dims]
@@ -143,7 +143,7 @@ class Sizes:
         return NeedsKnownValue(f"{why} must be known when the code is generated.", self.origin)
 
     def _explain_sizes(self, array: Var, pending: list[Any], symbols: set[str]) -> bool:
-        """What an array's sizes depend on: sizes of arguments, integers of slices."""
+        """Collect the arguments' sizes and integers behind an array's sizes; True if complete."""
         explained = [self._explain(dim, pending, symbols) for dim in array.type.dims]
         if all(explained):
             return True
@@ -179,7 +179,7 @@ class Sizes:
         return dim_symbols(self._of_arguments(dim)) <= self.dims.arguments
 
     def _of_arguments(self, dim: DimLike) -> DimLike:
-        """A dimension of arguments' sizes as it is, others with every known equality put in."""
+        """A dimension, with known equalities substituted unless it is one of arguments' sizes."""
         return dim if dim_symbols(dim) <= self.dims.arguments else self.dims.resolve(dim)
 
 

@@ -1,4 +1,4 @@
-"""Between which numbers an integer is."""
+"""Intervals of integers: the least and the largest value that an integer may have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIZE = (0, 1 << 48)  # no memory holds a longer axis
 
 
 def fits(span: Span) -> bool:
-    """Whether 64 bits hold all between two numbers.
+    """True if 64 bits hold every integer of an interval.
 
     >>> fits((0, 2**63 - 1)), fits((0, 2**63))
     (True, False)
@@ -19,7 +19,7 @@ def fits(span: Span) -> bool:
 
 
 def hull(spans: Iterable[Span]) -> Span:
-    """From the least to the largest of several.
+    """The smallest interval that contains several intervals.
 
     >>> hull([(1, 3), (-2, 2)])
     (-2, 3)

@@ -1,4 +1,4 @@
-"""The stage of each thread that makes a program, and its line of the user's."""
+"""The compilation stage of each thread, and the line of the user's code that it works on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ run_in_children(_stages.clear)
 
 @contextmanager
 def stage(name: str, builder: Any = None) -> Iterator[None]:
-    """Within, this thread is at a stage; ``builder`` knows the line.
+    """Inside, this thread is at a stage; ``builder`` knows the line of the user's code.
 
     >>> with stage(READING):
     ...     standing(threading.get_ident())
@@ -37,7 +37,7 @@ def stage(name: str, builder: Any = None) -> Iterator[None]:
 
 
 def standing(thread: int) -> str:
-    """The innermost stage of a thread, and the line of the user's that it works on; "" for none."""
+    """The innermost stage of a thread and its line of the user's code, as text; "" for none."""
     stages = list(_stages.get(thread, ()))
     if not stages:
         return ""

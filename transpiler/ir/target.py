@@ -1,8 +1,8 @@
-"""What kernels may hold on one kind of machine, and how it is written there.
+"""The interface of compilation targets: the statements their kernels may hold, and their texts.
 
 Passes ask what a kernel may hold and what may raise in it; printers ask for texts, in which ``{0}``
-stands for the first operand. A ``Target`` itself is NumPy: it has no kernels, and all is written as
-the primitives' records say.
+stands for the first operand. The base class ``Target`` is NumPy: it has no kernels, and every text
+is that of the primitive's record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from calque.transpiler.ir.core import Apply, For, Kernel, Statement
 
 
 class Target:
-    """NumPy's answers, which each kind of kernel has its own for."""
+    """The answers for plain NumPy, which each kind of kernel overrides."""
 
     name = "numpy"
     words: frozenset[str] = frozenset()  # what its text calls: nothing of the user's is called so
@@ -26,39 +26,39 @@ class Target:
     # what a kernel may hold
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
-        """Whether a kernel may hold a statement and all that is in it; ``looping``: in a loop."""
+        """True if a kernel may hold a statement and its blocks; ``looping``: within a loop."""
         return False
 
     def can_be_scalar(self, s: Apply) -> bool:
-        """Whether an operation on arrays can be one on numbers, in a kernel's loop."""
+        """True if an operation on arrays can become one on numbers in a kernel's loop."""
         return False
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
-        """Whether the text of a statement, which is no line of its own, may stand in a kernel's."""
+        """True if the text of a statement may be part of another statement's line in a kernel."""
         return False
 
     def stands_alone(self, s: Statement) -> bool:
-        """Whether a statement has a line of its own, however often what it makes is read."""
+        """True if a statement gets a line of its own, however often its result is read."""
         return False
 
     # what may raise there
 
     def may_raise(self, s: Statement) -> bool:
-        """Whether a statement refuses some values: no thread can."""
+        """True if a statement raises for some values, which a thread cannot do."""
         return False
 
     def may_divide_by_zero(self, s: Statement) -> bool:
-        """Whether a statement divides numbers as Python does, by what may be zero."""
+        """True if a statement divides numbers as Python does, and the divisor may be zero."""
         return False
 
     # how it is spelled
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """What stands before a kernel's definition."""
+        """The text before a kernel's definition."""
         return ""
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
-        """What a loop's counter goes through; the kernel's own loops are 1 deep."""
+        """The name of a loop's range function; the kernel's outermost loops have depth 1."""
         return "range"
 
     def outside(self, s: Apply) -> str | None:
@@ -74,23 +74,23 @@ class Target:
         return None
 
     def wrapped(self, s: Apply) -> str | None:
-        """The text of a sum, or of one into an element, that its operator would not wrap around."""
+        """The text of a sum, or an addition to an element, whose operator would not wrap around."""
         return None
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
-        """The dtypes that an operation's operands are to be brought to, where it does not do so."""
+        """The dtypes to which operands must be converted where the operation does not do it."""
         return [None] * len(s.args)
 
     def result_cast(self, s: Apply) -> np.dtype | None:
-        """The dtype that an operation's result is to be brought to, if it has another."""
+        """The dtype to which an operation's result must be converted, if it has another."""
         return None
 
     def cast(self, dtype: np.dtype) -> str:
-        """The text that brings a number to a dtype."""
+        """The text that converts a number to a dtype."""
         raise NotImplementedError(self.name)
 
     def literal(self, value: Any, dtype: np.dtype | None, s: Apply) -> tuple[Any, np.dtype | None]:
-        """A known operand as a Python number, and the dtype that it must be brought to."""
+        """A known operand as a Python number, and the dtype to which it must be converted."""
         return value, dtype
 
 

@@ -1,4 +1,4 @@
-"""Types of arrays: a dtype and symbolic dimensions, one generated program serves every size.
+"""Types of arrays: a dtype and symbolic dimensions, so that one program serves every size.
 
 >>> n = symbol("n")
 >>> str(ArrayType(np.dtype("f8"), (n, 3)))
@@ -135,7 +135,7 @@ class ArrayType:
 
     @property
     def is_float(self) -> bool:
-        """Real or complex floating point: what can carry a derivative."""
+        """True for real and complex floating point, which can carry derivatives."""
         return self.dtype.kind in "fc"
 
     def with_dims(self, dims: Sequence[DimLike]) -> ArrayType:

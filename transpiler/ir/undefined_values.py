@@ -1,4 +1,4 @@
-"""Values that some path leaves without one: no path reads them there, nor may a pass."""
+"""Values that are undefined on some path: no such path reads them, and no pass may do so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from calque.transpiler.ir.core import UNDEFINED, Atom, Block, For, If, Var, Whil
 
 
 def unfilled(block: Block) -> set[Var]:
-    """What branches and loops may give without a value: not even its shape is to be read."""
+    """The phis and results that may be undefined; not even their shapes may be read."""
     found: set[Var] = set()
     _visit(block, found)
     return found

@@ -1,9 +1,9 @@
-"""Between which bounds the integers of a program are: what 64 bits hold does not overflow.
+"""Value ranges of a program's integers, which prove that 64-bit arithmetic does not overflow.
 
-Kernels add and multiply modulo 2**64. A sum is what its affine form says only where that is known
-to fit, so every proof asks here first. Sizes, counters of loops over them, Python's arguments and
-numbers that a loop changes by small steps have bounds; a number that a loop doubles has none, nor
-has an element of 64 bits.
+Kernels add and multiply modulo 2**64. A sum equals its affine form only where that is known to fit,
+so every proof asks here first. Sizes, counters of loops over them, Python's arguments and numbers
+that a loop changes by small steps have bounds; a number that a loop doubles has none, nor has an
+element of 64 bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calque.transpiler.ir.spans import ANY, SIZE, Span, fits, hull
 from calque.transpiler.ir.types import Dim
 
 ARGUMENT = (1 - (1 << 31), (1 << 31) - 1)  # dispatch takes larger ones for part of the program
-_ROUNDS = 1 << 43  # more of them, each with work to do, would take hours
+_ROUNDS = 1 << 43  # more iterations, each with work to do, would take hours
 _LARGE = 1 << 61
 _MOST_FORMS = 16
 _MOST_VISITS = 4000
@@ -34,7 +34,7 @@ Form = tuple[dict[Var, Fraction], int]  # |value| is at most this sum of |number
 
 
 class Magnitudes:
-    """Bounds of the integers of one program; ``loops`` are those by what they carry and count."""
+    """Bounds of the integers of one program; ``loops`` maps phis and indices to their loops."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class Magnitudes:
         dims.span = self.of_symbol
 
     def note(self, loop: Loop) -> None:
-        """What a loop carries, and counts, can be told now that it is whole."""
+        """Record a completed loop, so that bounds of its phis and its index can be computed."""
         for v in (*loop.phis, loop.index) if isinstance(loop, For) else loop.phis:
             if self.loops.get(v) is not loop:
                 self.loops[v] = loop
                 self._unknown.clear()
 
     def take(self, value: Var, span: Span) -> None:
-        """Take an integer to be between two numbers, as whoever says so has proven."""
+        """Take an integer to be in an interval that the caller has proven."""
         self._found[value] = span
 
     def of_symbol(self, name: str) -> Span:
-        """The bounds of what a symbol stands for."""
+        """The bounds of the integer that a symbol stands for."""
         if name in self._pending:
             return ANY
         self._pending.add(name)
@@ -81,7 +81,7 @@ class Magnitudes:
             self._pending.discard(name)
 
     def of(self, value: Atom) -> Span:
-        """The bounds of an integer; nothing is known of other numbers."""
+        """The bounds of an integer; ``ANY`` for other values."""
         if not isinstance(value, Var):
             return (int(value), int(value)) if isinstance(value, (int, np.integer)) else ANY
         kind = value.type.dtype
@@ -122,7 +122,7 @@ class Magnitudes:
         return known and fits(_combined(name, *map(self.of, s.args)))
 
     def _made(self, value: Var) -> Statement | None:
-        """The statement that makes a value; None of one that nothing reads any more."""
+        """The statement that defines a value; None if a pass has dropped that result."""
         made = self.definitions.get(value)
         return made if made is not None and value in made.outs else None
 
@@ -169,7 +169,7 @@ class Magnitudes:
         return ANY
 
     def _axes(self, value: Atom) -> list[tuple[Atom, Any]]:
-        """The arrays and axes of whose sizes a number is the product; none for other numbers."""
+        """The arrays and axes whose sizes a number is the product of; empty for other numbers."""
         made = self.definitions.get(value) if isinstance(value, Var) else None
         if not isinstance(made, Apply):
             return []
@@ -200,7 +200,7 @@ class Magnitudes:
         return loop.inits[k], loop.body.results[k]
 
     def _reached(self, phi: Var) -> set[Var]:
-        """The carried numbers that one is made of."""
+        """The loop-carried numbers on which a phi's initial and next values depend."""
         if phi in self._reaches:
             return self._reaches[phi]
         found: set[Var] = set()
@@ -221,7 +221,7 @@ class Magnitudes:
         return found
 
     def _carried(self, value: Var) -> Var | None:
-        """The number of a loop that a value is, in it or after it."""
+        """The phi that a value is, within its loop or as the loop's result; else None."""
         if value in self.loops:
             return value if value in self.loops[value].phis else None
         made = self._made(value)
@@ -238,7 +238,7 @@ class Magnitudes:
         return list(made.args) if isinstance(made, Apply) else []
 
     def _grown(self, group: set[Var]) -> Span:
-        """The bounds of numbers that rounds make of each other: each step adds so much at most."""
+        """The bounds of numbers that iterations compute from each other by bounded steps."""
         start = step = 0
         for phi in group:
             for source in self._sources(phi):
@@ -254,7 +254,7 @@ class Magnitudes:
         return (-most, most) if most < _LARGE else ANY
 
     def _rounds(self, loops: Mapping[int, Loop]) -> int:
-        """How often loops can go round; a compiler takes no time for those that only count."""
+        """A bound on the total trip count of loops; compiled loops that only count take no time."""
         found = 1
         for loop in loops.values():
             if self._works(loop):
@@ -266,7 +266,7 @@ class Magnitudes:
         return found * _ROUNDS if any(map(self._works, loops.values())) else found
 
     def _works(self, loop: Loop) -> bool:
-        """Whether rounds take time: each is at a place of its own, or makes a float of the last."""
+        """True if iterations take time: varying elements are accessed, or a float is carried on."""
         floats = (v for v in loop.phis if v.type.dtype.kind in "fc" and not v.type.ndim)
         if any(v in self._reached(v) for v in floats):
             return True
@@ -281,7 +281,7 @@ class Magnitudes:
         )
 
     def _forms(self, value: Atom, group: set[Var]) -> list[Form] | None:
-        """At most how large a value is, by the numbers of a group: one of these sums."""
+        """Sums of a group's numbers, one of which bounds a value's magnitude; None if unknown."""
         if not isinstance(value, Var) or value.type.dtype != np.int64:
             return self._constant(value)
         carried = self._carried(value)
@@ -332,7 +332,7 @@ class Magnitudes:
         return found
 
     def _multiple(self, s: Apply, group: set[Var]) -> list[Form] | None:
-        """Of what is multiplied by a number, divided by one, or has its sign changed."""
+        """The forms of a product with a number, a quotient by one, or a negation."""
         value, factor, rest = s.args[0], Fraction(1), 0
         if s.primitive.arithmetic == "multiply":
             factor, value = s.args if type(s.args[0]) is int else s.args[::-1]
@@ -347,7 +347,7 @@ class Magnitudes:
 
 
 def _holds(factors: Mapping[Var, Fraction], more: int) -> bool:
-    """Whether 64 bits hold a sum on the way, of numbers and a rest below ``_LARGE``."""
+    """True if 64 bits hold a form: at most two bounded numbers and a rest below ``_LARGE``."""
     return sum(factors.values()) <= 2 and more < _LARGE
 
 

@@ -1,4 +1,4 @@
-"""Why a loop of the user's runs on threads, or does not: what the analysis found, and its words."""
+"""Verdicts on loops: the reasons why a loop of the user's is parallel or not, and their texts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from calque.transpiler.errors import Origin
 
 PARALLEL = "parallel"
-WITHIN = "within a parallel loop"  # its rounds could run at the same time, in a round of another
+WITHIN = "within a parallel loop"  # it could be parallel, within an iteration of one that is
 REDUCTION = "reduction"
-SCAN = "scan"  # each round continues the sum of those before, and reads it
+SCAN = "scan"  # each iteration adds to the sum of those before, and reads it
 CARRIED = "carried dependence"
-MAY_MEET = "may meet"  # two rounds may touch one element: the index does not say
+MAY_MEET = "may meet"  # two iterations may touch one element: the index does not exclude it
 MAY_RAISE = "may raise"
 LITTLE = "too little work"
 OTHER = "other"
@@ -23,25 +23,25 @@ _ASSIGNED = re.compile(r"[^=<>!]*?(?<![=<>!])[-+*/]?=(?!=)")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was decided of a loop, and why; ``words`` names the statements as {0}, {1}."""
+    """A decision on a loop and its reason; ``words`` refers to the statements as {0}, {1}."""
 
     kind: str
     words: str
     statements: tuple[Origin | None, ...] = ()
-    distance: int | None = None  # in rounds, of a dependence between the two statements
+    distance: int | None = None  # in iterations, of a dependence between the two statements
 
     @property
     def parallel(self) -> bool:
-        """Whether the rounds may run at the same time."""
+        """True if the iterations may run at the same time."""
         return self.kind in (PARALLEL, WITHIN)
 
     def comment(self, counter: str) -> str:
-        """The words above the loop in generated code, which quote the statements."""
+        """The comment above the loop in generated code, which quotes the statements."""
         quoted = [f"`{_short(o)}`" for o in self.statements]
         return f"{counter} {self._is()}: {self.words.format(*quoted)}"
 
     def lines(self, counter: str) -> list[str]:
-        """The words by line, and then the lines."""
+        """The verdict with statements named by line, followed by these lines."""
         known = {o.statement_line or o.line: _first_line(o) for o in self.statements if o}
         named = [f"line {o.statement_line or o.line}" if o else "?" for o in self.statements]
         told = f"{counter} {self._is()}: {self.words.format(*named)}"
@@ -53,7 +53,7 @@ class Verdict:
 
 
 def element_text(origin: Origin | None) -> str:
-    """What an access reads or stores, as the user wrote it: ``u[i - 1, j]``.
+    """The text of an access in the user's code: ``u[i - 1, j]``; "an element" if there is none.
 
     >>> element_text(Origin("f.py", 1, 4, 1, 8, "y = x[i]", "f"))
     'x[i]'
@@ -67,7 +67,7 @@ def element_text(origin: Origin | None) -> str:
 
 
 def target_text(origin: Origin | None) -> str:
-    """What a statement assigns to; "a number" for one that assigns to nothing."""
+    """The text of a statement's target; "a number" for one that assigns to nothing."""
     found = _ASSIGNED.match(_first_line(origin))
     text = found.group(0).rstrip("=+-*/ ") if found else "a number"
     return text.replace("{", "{{").replace("}", "}}")
@@ -80,7 +80,7 @@ def _first_line(origin: Origin | None) -> str:
 
 
 def _short(origin: Origin | None) -> str:
-    """What a statement stores to, where it is long: ``v[i, j] = ..``."""
+    """The text of a statement; of a long one only the target: ``v[i, j] = ..``."""
     text = _first_line(origin)
     found = _ASSIGNED.match(text)
     return f"{found.group(0)} .." if len(text) > _LONG and found else text

@@ -1,4 +1,4 @@
-"""Whether a Core program is well formed: defined before it is used, types agree at joins."""
+"""Verification of Core programs: values are defined before use, and types agree at joins."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class _Verifier:
         if isinstance(s, While):
             self.block(s.test, set(scope))
         self.block(s.body, scope)
-        self.agree(s.phis, s.body.results, f"{what}, next round")
+        self.agree(s.phis, s.body.results, f"{what}, next iteration")
         self.agree(s.outs, s.phis, f"{what}, results")
 
     def kernel(self, s: Kernel) -> None:
-        """It reads its parameters alone, and gives what its body defines."""
+        """Check that a kernel reads only its parameters and yields values its body defines."""
         inner = set(s.params)
         self.block(s.body, inner)
         if list(s.outs) != s.body.results or not inner.issuperset(s.outs):

@@ -1,8 +1,8 @@
-"""From statements on whole arrays to loops over scalars, in the order and the form that run fast.
+"""Loop passes: lower statements on whole arrays to loops over scalars, and optimize the loops.
 
-In comes Core on arrays; out comes Core whose loops a kernel can hold. Read ``lowering``, with
+Input is Core on arrays; output is Core whose loops a kernel can hold. Read ``lowering``, with
 ``fusion``, ``fusion_groups``, ``virtual_arrays`` and ``nest_builder``; then ``accesses`` and
-``dependence_test``, which every other pass asks: ``interchange``, ``distribution``,
+``dependence_test``, which every other pass uses: ``interchange``, ``distribution``,
 ``index_set_splitting``, ``array_contraction``, ``scatter_to_gather``, ``scalar_replacement``,
 ``parallelize``, ``bounds_checks``, ``hoisted_products``. ``pipeline`` knows their order.
 """

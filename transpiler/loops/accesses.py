@@ -1,4 +1,4 @@
-"""Where a read or a store of one element touches its array, and whether two touch the same."""
+"""Indices of element reads and stores as affine expressions, and tests whether two are equal."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Place = tuple[DimLike | None, ...]
 
 
 def moved(place: Any, by: int) -> Any:
-    """A place so much further on, written as people write it."""
+    """The index ``place`` plus ``by``; a negative ``by`` is written as a subtraction."""
     return place + by if by >= 0 else place - -by
 
 
 def place_of(s: Apply, builder: Builder) -> Place:
-    """The index along each axis, as far as it is an affine number; None where it is not."""
+    """The index of an access along each axis; None along an axis where it is not affine."""
     first = s.primitive.first_index
     dynamic = s.args[first:]
     found: list[DimLike | None] = []
@@ -39,7 +39,7 @@ def place_of(s: Apply, builder: Builder) -> Place:
 
 
 def template_of(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Var]]:
-    """An index as a template, and what is put into it."""
+    """Split an index into a template with slots and the variables that fill the slots."""
     dynamic: list[Var] = []
     items: list[Any] = []
     for item in map(atom, index):
@@ -50,7 +50,7 @@ def template_of(index: Sequence[Any]) -> tuple[tuple[Any, ...], list[Var]]:
 
 
 def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
-    """The symbols of a loop's counter and of what is the same in all of its rounds."""
+    """The symbols of a loop's counter and of values that are the same in all iterations."""
     values = builder.dim_values
     free = [v for v in core.free_vars(loop.body) if v not in loop.phis]
     outside = [v for v in (*free, loop.index) if v in values]
@@ -60,7 +60,7 @@ def steady_symbols(loop: For, builder: Builder) -> frozenset[str]:
 
 
 def is_column(s: Apply) -> bool:
-    """Whether a vector is read from an array along another axis than the last."""
+    """True if ``s`` reads a vector of an array along an axis other than the last."""
     items = full_template(s.params["index"], [wrap(d) for d in s.args[1:]], s.args[0].type.ndim)
     last = items[-1]
     number = isinstance(last, int) or (
@@ -70,7 +70,7 @@ def is_column(s: Apply) -> bool:
 
 
 def is_element(s: Apply, builder: Builder) -> bool:
-    """Whether a read or store is of one element at a known place, proven to be inside."""
+    """True if ``s`` accesses a single element at a known index that is proven in bounds."""
     if not is_access(s) or not s.proven or not isinstance(s.args[0], Var):
         return False
     if s.primitive is not getitem and isinstance(s.args[1], Var) and s.args[1].type.ndim:
@@ -80,27 +80,30 @@ def is_element(s: Apply, builder: Builder) -> bool:
 
 
 def same_place(left: Place, right: Place) -> bool:
-    """Whether two places are known to be one; a negative number is another name for a place."""
+    """True if two indices are known and equal; ``-1`` and ``n - 1`` do not count as equal."""
     return left == right and None not in left
 
 
 def apart(left: Place, right: Place, builder: Builder) -> bool:
-    """Whether two places are known to differ, whatever the sizes."""
+    """True if two indices are known to differ along some axis, for all sizes."""
     return any(differ(a, b, builder) for a, b in zip(left, right, strict=True))
 
 
 def differ(left: DimLike | None, right: DimLike | None, builder: Builder) -> bool:
-    """Whether two indices along an axis are known to differ."""
+    """True if two indices along one axis are known to differ."""
     if left is None or right is None:
         return False
     if any(isinstance(d, int) and d < 0 for d in (left, right)):
-        return False  # counted from the end
+        return False  # a negative index counts from the end
     gap = builder.dims.resolve(left - right)
     return positive(gap, builder) or positive(-gap, builder)
 
 
 def positive(dim: DimLike, builder: Builder) -> bool:
-    """Whether a dimension is known to be at least 1: counters at their bounds, inner ones first."""
+    """True if ``dim`` is known to be at least 1.
+
+    Counters are replaced by the bound at which ``dim`` is least, inner counters first.
+    """
     dims = builder.dims
     if dims.nonnegative(dim - 1):
         return True

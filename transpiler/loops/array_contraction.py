@@ -1,4 +1,4 @@
-"""Arrays that each round of a loop has a row of for itself shrink to that row.
+"""Array contraction: shrink an array of which each iteration of a loop uses one row to that row.
 
 Before::
 
@@ -10,9 +10,9 @@ Before::
         for j in range(m):
             out[i, j] = power[i, j] / total
 
-After: ``power`` is made in the round, with the size ``m``; it stays in the cache, and no memory is
-asked for that is as large as ``x``. See array contraction: Sarkar and Gao, Optimization of Array
-Accesses by Collective Loop Transformations, ICS 1991.
+After: each iteration makes ``power`` with the size ``m``. It stays in the cache, and no memory as
+large as ``x`` is allocated. See Sarkar and Gao, Optimization of Array Accesses by Collective Loop
+Transformations, ICS 1991.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from calque.transpiler.ir.uses import direct_readers, is_read
 from calque.transpiler.loops.parallelize import CarriedArrays
 from calque.transpiler.loops.private_rows import NEW, row_of, without_axis
 
-_LEAST = 16  # elements of a row that is worth being made anew for each round of a parallel loop
+_LEAST = 16  # the fewest elements of a row that iterations of a parallel loop allocate
 
 
 def contract(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """Shrink arrays to what a round of the loop they are for needs, in place."""
+    """Shrink arrays to the row that an iteration of their loop needs, in place."""
 
     def visit(block: Block, compiled: bool) -> None:
         made = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
@@ -54,7 +54,7 @@ def contract(
 
 
 def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> For | None:
-    """The loop that carries an array which nothing else touches, before it or after."""
+    """The loop that carries ``array`` if nothing else reads it or the loop's result; else None."""
     touching = users.get(array, [])
     loop = touching[0] if len(touching) == 1 else None
     if array in block.results or not isinstance(loop, For):
@@ -66,7 +66,7 @@ def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> F
 
 
 def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
-    """Take from an array the axis that the loop's counter goes along; False if there is none."""
+    """Remove from an array the axis that the loop's counter indexes; False if the array stays."""
     place = loop.inits.index(new.out)
     phi = loop.phis[place]
     carried = CarriedArrays(builder)
@@ -96,7 +96,7 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
 
 
 def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
-    """All that reads or stores an element of a carried array; None where there is more."""
+    """All accesses of elements of a carried array; None if there are accesses of more."""
     found = []
     for s in core.walk(body):
         if not isinstance(s, Apply) or not any(
@@ -115,7 +115,7 @@ def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
 
 
 def _axis(loop: For, phi: Var, carried: CarriedArrays, builder: Builder) -> int | None:
-    """The axis along which a round touches only the place of its own number."""
+    """The axis that all accesses of ``phi`` index by the loop's counter; None without one."""
     counter = builder.dim_values.get(loop.index)
     places = [touch.place for touch in carried.touches.get(phi, [])]
     for axis in range(phi.type.ndim):
@@ -125,7 +125,7 @@ def _axis(loop: For, phi: Var, carried: CarriedArrays, builder: Builder) -> int 
 
 
 def _leave_out(loop: For, place: int) -> None:
-    """Let a loop no longer carry one of its values."""
+    """Remove the value carried at position ``place`` from a loop."""
     loop.outs = loop.outs[:place] + loop.outs[place + 1 :]
     loop.phis = loop.phis[:place] + loop.phis[place + 1 :]
     loop.inits = loop.inits[:place] + loop.inits[place + 1 :]

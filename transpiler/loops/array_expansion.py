@@ -1,6 +1,6 @@
-"""Arrays that each round of a parallel loop makes are rows of one array, made before the loop.
+"""Array expansion: iterations of a parallel loop use parts of one array made before the loop.
 
-Before, for threads, which make no arrays::
+Before, where each thread would have to allocate an array::
 
     for lane in range(n):
         x_saved = np.empty(16)
@@ -16,8 +16,8 @@ After::
             x_saved[rounds, lane] = x
         ..
 
-What grows has the room that the largest round needs: a loop before counts it. The round comes last
-in the index: threads beside each other touch cells beside each other.
+A growing array gets the capacity that the largest iteration needs, which a loop before counts. The
+iteration is the last index, so that adjacent threads access adjacent elements.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COUNT = ArrayType(np.dtype("i8"))
 
 
 def expand_arrays(function: Function, builder: Builder) -> None:
-    """Let no round of a loop that threads share make arrays, in place, where that can be."""
+    """Move the allocation of arrays out of parallel loops, in place, where that is possible."""
     with builder.active():
         _within(function.body, builder)
 
@@ -69,7 +69,7 @@ def _within(block: Block, builder: Builder) -> None:
 
 @dataclass(eq=False)
 class _Private:
-    """An array of a round: what makes it, all its versions, and whether it grows."""
+    """An array that each iteration allocates: the allocation, its versions, whether it grows."""
 
     made: Apply
     versions: set[Var] = field(default_factory=set)
@@ -77,7 +77,7 @@ class _Private:
 
 
 def _expand(loop: For, builder: Builder) -> None:
-    """Make the arrays before one loop; nothing where one of them cannot be."""
+    """Allocate the arrays of a loop before it; change nothing if one of them cannot be moved."""
     inside = core.defined_vars(Block([loop]))
     found = [s for s in core.walk(loop.body) if isinstance(s, Apply) and s.primitive in MADE]
     private = [_followed(s, loop) for s in found if s.out.type.ndim]
@@ -96,7 +96,7 @@ def _expand(loop: For, builder: Builder) -> None:
 
 
 def _followed(made: Apply, loop: For) -> _Private | None:
-    """The versions of an array; None where it is used as more than elements."""
+    """The versions of an array; None if a statement uses more than elements of it."""
     if made not in loop.body.statements:
         return None
     found = _Private(made, {made.out})
@@ -117,7 +117,7 @@ def _followed(made: Apply, loop: For) -> _Private | None:
 
 
 def _spread(s: Statement, found: _Private) -> None:
-    """What else is a version, by one statement."""
+    """Add the versions of the array that one statement defines."""
     match s:
         case Apply() if s.primitive in (room, update, update_add) and s.args[0] in found.versions:
             found.versions.add(s.outs[0])
@@ -133,7 +133,7 @@ def _spread(s: Statement, found: _Private) -> None:
 
 
 def _is_element(s: Apply, found: _Private) -> bool:
-    """Whether a statement touches one element, or makes room for it."""
+    """True if ``s`` accesses one element of the array, or makes room for one."""
     if s.args[0] not in found.versions or any(a in found.versions for a in s.args[1:]):
         return False
     if s.primitive is room:
@@ -148,7 +148,7 @@ def _is_element(s: Apply, found: _Private) -> bool:
 
 
 def _move_out(loop: For, private: _Private, capacity: Any) -> None:
-    """Make an array before the loop, and let its rounds touch their own cells of it."""
+    """Allocate an array before the loop, with the iteration as its last index."""
     made = private.made
     sizes = [wrap(a) for a in (made.args if made.primitive is not full else made.args[1:])]
     if capacity is not None:
@@ -178,7 +178,7 @@ def _move_out(loop: For, private: _Private, capacity: Any) -> None:
 
 
 def _without(block: Block, dropped: set[int], versions: set[Var], replaced: dict[Var, Any]) -> None:
-    """Drop what makes an array, and what makes room: there is enough."""
+    """Remove an array's allocation, and the statements that make room: the capacity suffices."""
     kept: list[Statement] = []
     for s in block.statements:
         if isinstance(s, Apply) and s.primitive is room and s.args[0] in versions:
@@ -192,11 +192,11 @@ def _without(block: Block, dropped: set[int], versions: set[Var], replaced: dict
     block.statements[:] = kept
 
 
-# how much room a round needs at most
+# the largest capacity that an iteration needs
 
 
 def _capacity(loop: For, private: _Private, builder: Builder) -> Any:
-    """The largest room that a round needs, counted by a loop before; None where none can count."""
+    """The largest capacity of an iteration, counted by a loop before; None if no loop can."""
     mapping: dict[Var, Any] = {}
     counting = cloned_loop(builder, loop, mapping)
     versions = {mapping[v] for v in private.versions}
@@ -227,7 +227,7 @@ def _capacity(loop: For, private: _Private, builder: Builder) -> Any:
 
 
 def _count(body: Block, versions: set[Var], made: Var) -> Any:
-    """Let versions of an array be the room that it needs so far; the one at the end."""
+    """Replace the versions of an array by the capacity needed so far; return the last one."""
     replaced: dict[Var, Any] = {made: np.int64(0)}
     _counted(body, versions, replaced)
     for version in versions:
@@ -257,7 +257,7 @@ def _counted(block: Block, versions: set[Var], replaced: dict[Var, Any]) -> None
 
 
 def _largest(counts: Var, loop: For, builder: Builder) -> Any:
-    """The largest of an array of counts, 0 of none."""
+    """The largest of an array of counts, 0 if the array is empty."""
     phi = Var(_COUNT, "most_rounds", loop.origin)
     index = loop_index(0, builder.dim_of(wrap(loop.stop)) - 1, "i")
 

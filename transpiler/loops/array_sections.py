@@ -1,11 +1,12 @@
-"""Which part of an array each round of a loop reads, and the parts of all rounds as one array.
+"""The section of an array that each iteration of a loop reads, and all sections as one array.
 
 In ::
 
     for t in range(1, n):
         h = np.tanh(x[t - 1] @ W + h @ U)
 
-round t reads row t - 1 of ``x``, which no round changes: the rows of all rounds are ``x[: n - 1]``.
+iteration t reads row t - 1 of ``x``, which the loop does not change: the rows of all iterations are
+``x[: n - 1]``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _AFFINE = (add, subtract, negative, multiply)
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """``array[items]``, where the item along one axis goes up or down by 1 from round to round."""
+    """``array[items]``, where the item along one axis changes by 1 or -1 with each iteration."""
 
     read: Apply
     items: tuple[Any, ...]  # with atoms, one for each axis
@@ -41,12 +42,12 @@ class Section:
 
     @property
     def place(self) -> Atom:
-        """The index along the axis."""
+        """The index along ``axis``."""
         return self.items[self.axis]
 
 
 class Rounds:
-    """The rounds of a loop that goes up or down by 1."""
+    """The iterations of a loop that steps by 1 or -1, and the sections that they access."""
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
@@ -54,7 +55,7 @@ class Rounds:
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
 
     def can_be_counted(self) -> bool:
-        """Whether the counter takes each number between two that are known before the loop."""
+        """True if the loop steps by 1 or -1 and its counter is known as a dimension."""
         return self.loop.step in (1, -1) and self.loop.index in self.builder.dim_values
 
     def first(self) -> Any:
@@ -62,18 +63,18 @@ class Rounds:
         return wrap(self.loop.start) if self.loop.step == 1 else wrap(self.loop.stop) + 1
 
     def end(self) -> Any:
-        """One more than its highest value."""
+        """One more than the highest value of the counter."""
         return wrap(self.loop.stop) if self.loop.step == 1 else wrap(self.loop.start) + 1
 
     def count(self) -> DimLike:
-        """How many rounds there are, where that is not negative."""
+        """The loop's trip count, where it is not negative."""
         dim_of = self.builder.dim_of
         return (dim_of(wrap(self.loop.stop)) - dim_of(wrap(self.loop.start))) * self.loop.step
 
-    # what is the same in all rounds
+    # loop-invariant values
 
     def is_steady(self, value: Atom) -> bool:
-        """Whether a value is the same in all rounds, and can be had before them."""
+        """True if a value is loop-invariant and can be computed before the loop."""
         if not isinstance(value, Var) or value not in self.inside:
             return True
         made = self.made.get(value)
@@ -82,7 +83,7 @@ class Rounds:
         return made.primitive.kind == "size" or _is_view(made) or is_affine(made)
 
     def outside(self, value: Atom, counter: Any = None) -> Any:
-        """A steady value, or one that is affine in the counter for a value of that."""
+        """A loop-invariant value, or one affine in the counter for counter value ``counter``."""
         if value is self.loop.index:
             return counter
         if not isinstance(value, Var) or value not in self.inside:
@@ -93,14 +94,14 @@ class Rounds:
         return apply(made.primitive, *args, **made.params)
 
     def _moves(self, index: Atom) -> bool:
-        """Whether an index is computed of the counter and what is steady."""
+        """True if an index is computed by sums and products of the counter and invariants."""
         if index is self.loop.index or self.is_steady(index):
             return True
         made = self.made.get(index)
         return isinstance(made, Apply) and is_affine(made) and all(map(self._moves, made.args))
 
     def _step_of(self, index: Atom) -> int | None:
-        """By how much an index grows with the counter; None where that is not known."""
+        """The coefficient of the counter in an index; None if it is not known."""
         if not self._moves(index):
             return None
         builder = self.builder
@@ -111,14 +112,14 @@ class Rounds:
     # parts
 
     def part(self, value: Atom) -> Section | None:
-        """What a value is a part of; None where it is none, or of something that rounds change."""
+        """The section of a loop-invariant array that a value reads; None for any other value."""
         made = self.made.get(value) if isinstance(value, Var) else None
         if not isinstance(made, Apply) or made.primitive is not getitem:
             return None
         return self.part_at(made) if self.is_steady(made.args[0]) else None
 
     def part_at(self, access: Apply) -> Section | None:
-        """Which part of an array a read or a store touches."""
+        """The section that a read or a store accesses; None if it does not move along one axis."""
         items = self.items(access)
         if items is None:
             return None
@@ -133,7 +134,7 @@ class Rounds:
         return Section(access, items, moving[0], steps[moving[0]] == 1)
 
     def items(self, access: Apply) -> tuple[Any, ...] | None:
-        """The index of a read or a store: an item for each axis, with atoms; None for an array."""
+        """The index of an access, with an item of atoms for each axis; None for index arrays."""
         first = access.primitive.first_index
         dynamic, rank = access.args[first:], access.args[0].type.ndim
         if any(isinstance(d, Var) and d.type.ndim for d in dynamic):
@@ -144,7 +145,7 @@ class Rounds:
         return tuple(_filled(item, dynamic) for item in template)
 
     def most_of(self, value: Atom, axis: int) -> tuple[Var, slice] | None:
-        """The matrix and the slice along ``axis`` that a value is; rounds read most of it."""
+        """The matrix that a value is read from and its slice as of ``most_along``; else None."""
         made = self.made.get(value) if isinstance(value, Var) else None
         if not isinstance(made, Apply) or made.primitive is not getitem:
             return None
@@ -155,10 +156,10 @@ class Rounds:
         return None if part is None else (array, part)
 
     def most_along(self, access: Apply, axis: int) -> slice | None:
-        """The slice along one axis of a matrix, all of the other, that rounds touch most of.
+        """The slice of a matrix along ``axis`` that grows or shrinks with the counter; else None.
 
-        One end of the slice is the matrix's; the other goes with the counter, and begins or stops
-        at the matrix's other end.
+        One end of the slice is the matrix's end. The other end moves with the counter, and begins
+        or stops at most 4 elements from the matrix's other end. The other axis is not sliced.
         """
         items = self.items(access)
         if items is None or len(items) != 2 or not all(isinstance(i, slice) for i in items):
@@ -185,22 +186,22 @@ class Rounds:
         return slice(*(None if b is None else wrap(b) for b in (part.start, part.stop)))
 
     def is_inside(self, part: Section) -> bool:
-        """Whether all parts are known to be inside of the array."""
+        """True if the sections of all iterations are known to be within the array."""
         with self.builder.dims.given(facts_of_rounds(self.loop, self.builder)):
             return is_inside(part.read, self.builder)
 
     def low(self, part: Section) -> Any:
-        """The lowest place of all rounds."""
+        """The lowest index along the section's axis in all iterations."""
         return self.outside(part.place, self.first() if part.upward else self.end() - 1)
 
     def high(self, part: Section) -> Any:
-        """One more than the highest place of all rounds."""
+        """One more than the highest index along the section's axis in all iterations."""
         if part.upward:
             return self.outside(part.place, self.end())
         return self.outside(part.place, self.first()) + 1
 
     def index_of_all(self, part: Section) -> tuple[Any, ...]:
-        """The index of the parts of all rounds, in the order of their places."""
+        """The index that selects the sections of all iterations, in increasing order."""
         dims = self.builder.dims
         size = part.read.args[0].type.dims[part.axis]
         low, high = self.low(part), self.high(part)
@@ -213,7 +214,7 @@ class Rounds:
         return tuple(items)
 
     def all_parts(self, part: Section) -> Any:
-        """The vectors that the rounds read as the rows of a matrix."""
+        """The vectors that all iterations read, as the rows of a matrix."""
         array, index = self.outside(part.read.args[0]), self.index_of_all(part)
         whole = array[index] if index else array
         before = sum(isinstance(i, slice) for i in part.items[: part.axis])
@@ -227,7 +228,7 @@ class Rounds:
 
 
 def _filled(item: Any, dynamic: tuple[Atom, ...]) -> Any:
-    """An item of a template with its atoms."""
+    """An item of an index template, with atoms in place of its slots."""
     if isinstance(item, Slot):
         return dynamic[item.position]
     if isinstance(item, slice):
@@ -237,12 +238,12 @@ def _filled(item: Any, dynamic: tuple[Atom, ...]) -> Any:
 
 
 def is_whole(item: Any) -> bool:
-    """Whether an item of an index is ``:``."""
+    """True if an item of an index is ``:``."""
     return isinstance(item, slice) and item.start is item.stop is item.step is None
 
 
 def _is_view(made: Apply) -> bool:
-    """Whether an array is part of another, or all of it, at known places or those of integers."""
+    """True if ``made`` is a transpose, or a read of a part of an array without index arrays."""
     if made.primitive is transpose:
         return True
     arrays = any(isinstance(a, Var) and a.type.ndim for a in made.args[1:])
@@ -250,20 +251,20 @@ def _is_view(made: Apply) -> bool:
 
 
 def is_affine(made: Apply) -> bool:
-    """Whether a number is made of others by sums and multiples."""
+    """True if ``made`` computes a Python number by addition, subtraction or multiplication."""
     return made.primitive in _AFFINE and not made.out.type.ndim and made.out.type.weak
 
 
 def sizes_at_hand(dims: tuple[DimLike, ...], builder: Builder) -> bool:
-    """Whether sizes are made of those of arguments alone."""
+    """True if sizes depend on the sizes of arguments alone."""
     return all(dim_symbols(builder.dims.resolve(d)) <= builder.dims.arguments for d in dims)
 
 
 def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
-    """Whether BLAS multiplies matrices of these sizes faster than the rounds, one row each.
+    """True if one BLAS product of these sizes is faster than a product in each iteration.
 
-    The last two are those of the matrix, the others say how many rows there are. Not where one of
-    the three is small: such a product takes longer to read and to write than to do.
+    The last two sizes are the matrix's, the others are those of the rows. A product with a small
+    dimension takes longer to read and to write than to compute: then the result is False.
     """
     dims = builder.dims
     bounds = [dims.upper_bound(d) for d in sizes]

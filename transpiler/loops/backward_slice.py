@@ -1,4 +1,4 @@
-"""Numbers that can be had before the statement in which they are computed."""
+"""Recompute integers and sizes at an earlier point of the program than their definition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = (add, subtract, multiply, negative, max_, min_)
 
 
 def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Atom:
-    """A number, computed again of what is not ``inside`` if need be; None where that cannot be."""
+    """The integer ``a``, recomputed if need be from values not ``inside``; None if it cannot be."""
     if not isinstance(a, Var) or a not in inside:
         return a
     s = made.get(a)
@@ -33,7 +33,7 @@ def early(a: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> At
 
 
 def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement]) -> Var | None:
-    """The version of an array that comes into what is ``inside``, if it has the same sizes."""
+    """The version of an array from before ``inside``, if it has the same sizes; else None."""
     while isinstance(array, Var) and array in inside:
         s = made.get(array)
         if is_indexed_store(s):
@@ -41,7 +41,7 @@ def outside(array: Atom, inside: Collection[Var], made: Mapping[Var, Statement])
         elif isinstance(s, (For, While)):
             before = s.inits[(s.outs if array in s.outs else s.phis).index(array)]
             if not _of_one_size(array, before):
-                return None  # it changes from round to round
+                return None  # the size changes between iterations
             array = before
         else:
             return None

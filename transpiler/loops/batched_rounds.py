@@ -1,6 +1,6 @@
-"""Nests of loops whose rounds multiply rows of their own by a matrix, as products of whole arrays.
+"""Write loop nests whose iterations multiply a row by a matrix as products of whole arrays.
 
-Before, and in the sweep back::
+Before, and in the reverse pass::
 
     for r in range(A.shape[0]):
         for q in range(A.shape[1]):
@@ -18,8 +18,8 @@ After::
     C_bar += np.tensordot(A, A_bar, axes=((0, 1), (0, 1)))
     A_bar = A_bar @ C.T
 
-Each round may read what it stores, since no other one touches it. All statements must be of such a
-kind: what is left of a nest would run without the others' loops.
+An iteration may read what it stores, since no other iteration accesses that part. If one statement
+of a nest cannot be written for all iterations at once, the whole nest stays as it is.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from calque.transpiler.primitives.products import dot, matmul, outer
 
 
 class _Left(Exception):
-    """The nest stays as it is."""
+    """Raised where a nest must stay as it is."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """What a value is in all rounds: an array with an axis for each loop before its own."""
+    """The values of all iterations: an array whose leading axes are those of the loops."""
 
     all: Any
-    depth: int  # how many loops there are
+    depth: int  # the number of loops
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,16 @@ class _Outer:
 
 @dataclass(frozen=True)
 class _Carried:
-    """An array of which each round touches a part of its own, or to which it adds."""
+    """An array of which each iteration accesses its own part, or to which each iteration adds."""
 
-    first: Var  # what the nest's outermost loop carries, at its beginning
+    first: Var  # the phi of the nest's outermost loop
     init: Any
-    rows: Any = None  # the parts of all rounds, once they are stored
-    sums: tuple[tuple[Apply, _Outer], ...] = ()  # the statement that adds, and what
+    rows: Any = None  # the parts of all iterations, once they are stored
+    sums: tuple[tuple[Apply, _Outer], ...] = ()  # each statement that adds, and the terms
 
 
 def batch_rounds(function: Function, builder: Builder) -> None:
-    """Write such nests as products, in place."""
+    """Write such nests of a function as products, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
         for s in function.body.statements:
@@ -93,18 +93,18 @@ def batch_rounds(function: Function, builder: Builder) -> None:
 
 
 class _Nest:
-    """A walk through a nest that makes of each statement what it is for all rounds."""
+    """Converts the statements of a nest one by one into operations over all iterations."""
 
     def __init__(self, builder: Builder):
         self.builder = builder
         self.loops: list[For] = []
         self.inside: set[Var] = set()
         self.values: dict[Var, _Rows | _Outer | _Carried] = {}
-        self.steady: dict[Var, Any] = {}  # what is made inside, and is the same in all rounds
-        self.products: list[tuple[DimLike, ...]] = []  # their sizes
+        self.steady: dict[Var, Any] = {}  # loop-invariant values that the nest computes
+        self.products: list[tuple[DimLike, ...]] = []  # the sizes of each product
 
     def results(self, loop: For) -> list[Atom] | None:
-        """What the loop computes, made in the open block; None where it stays."""
+        """The results of the loop, computed in the open block; None if the loop stays."""
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
         try:
             self._loop(loop)
@@ -137,7 +137,7 @@ class _Nest:
             self.values[out] = last
 
     def _is_whole(self, loop: For) -> bool:
-        """Whether a loop goes over 0, 1, .. or back, as often in each round of those around it."""
+        """True if a loop counts up from 0, or down to 0, with bounds invariant in the nest."""
         rounds, dims = Rounds(loop, self.builder), self.builder.dims
         if not all(map(self._is_steady, (loop.start, loop.stop))) or not rounds.can_be_counted():
             return False
@@ -161,7 +161,7 @@ class _Nest:
             self.values[s.out] = self._value_of(s)
 
     def _value_of(self, s: Apply) -> _Rows | _Outer | _Carried:
-        """What a statement makes in all rounds."""
+        """The values that a statement computes in all iterations."""
         if is_plain_store(s):
             return self._store(s)
         if s.primitive is outer:
@@ -193,17 +193,17 @@ class _Nest:
         return not isinstance(value, Var) or value not in self.inside or value in self.steady
 
     def _outside(self, value: Atom) -> Any:
-        """A value that is the same in all rounds."""
+        """A loop-invariant value, as computed outside of the nest."""
         if not self._is_steady(value):
             raise _Left
         return self.steady.get(value) if value in self.steady else wrap(value)
 
     def _sized(self, value: Atom) -> Any:
-        """An array with the sizes of one."""
+        """An array from outside of the nest with the sizes of ``value``."""
         return self._outside(value) if self._is_steady(value) else self._carried(value).init
 
     def _rows(self, value: Atom) -> Any:
-        """What a value of a round is in all of them."""
+        """The values of ``value`` in all iterations, as one array."""
         found = self.values.get(value) if isinstance(value, Var) else None
         if not isinstance(found, _Rows) or found.depth != len(self.loops):
             raise _Left
@@ -216,7 +216,7 @@ class _Nest:
         return found
 
     def _is_own(self, access: Apply) -> bool:
-        """Whether an access goes to the part of its own round, ``A[r, q]``, and all have one."""
+        """True if an access is to ``A[r, q]`` with the loops' counters, which cover ``A``."""
         items, depth = Rounds(self.loops[-1], self.builder).items(access), len(self.loops)
         if items is None or len(items) < depth:
             return False
@@ -228,10 +228,10 @@ class _Nest:
             and all(map(self.builder.dims.same, sizes, counts))
         )
 
-    # what is made of them
+    # operations over all iterations
 
     def _part(self, s: Apply) -> Any:
-        """The parts of an array that the rounds read."""
+        """The parts of an array that the iterations read, as one array."""
         if not self._is_own(s):
             raise _Left
         if self._is_steady(s.args[0]):
@@ -242,7 +242,7 @@ class _Nest:
         return carried.init if carried.rows is None else carried.rows
 
     def _store(self, s: Apply) -> _Carried:
-        """An array with the parts of the rounds stored, or added to."""
+        """An array with the parts of all iterations stored, or added to."""
         carried, rows = self._carried(s.args[0]), self._rows(s.args[1])
         now = carried.init if carried.rows is None else carried.rows
         if not self._is_own(s) or carried.sums or rows.dtype != now.dtype or rows.ndim != now.ndim:
@@ -252,7 +252,7 @@ class _Nest:
         return replace(carried, rows=rows if s.primitive is update else now + rows)
 
     def _product(self, s: Apply) -> Any:
-        """The products of the rows of all rounds with a matrix."""
+        """The products of the rows of all iterations with a matrix."""
         left, right = s.args
         if (left.type.ndim, right.type.ndim) == (1, 2):
             rows, matrix = self._rows(left), self._outside(right)
@@ -268,7 +268,7 @@ class _Nest:
         return apply(matmul, rows, matrix)
 
     def _outer(self, s: Apply) -> _Outer:
-        """Outer products of the rows of all rounds."""
+        """The outer products of the rows of all iterations."""
         left, right = map(self._rows, s.args)
         if {a.type.ndim for a in s.args} != {1} or s.out.type.dtype.kind not in "fc":
             raise _Left
@@ -276,7 +276,7 @@ class _Nest:
         return _Outer(left, right)
 
     def _sum(self, s: Apply, array: Atom, added: Atom) -> _Carried:
-        """An array to which all rounds add outer products."""
+        """An array to which all iterations add outer products."""
         carried = self._carried(array)
         if carried.rows is not None or not all(
             map(self.builder.dims.same, carried.init.dims, s.out.type.dims)
@@ -289,7 +289,7 @@ class _Nest:
         return replace(carried, sums=(*carried.sums, (s, product)))
 
     def _elementwise(self, s: Apply) -> Any:
-        """The same of the elements of all rounds."""
+        """An elementwise operation on the operands of all iterations."""
         args = []
         for a in s.args:
             same = self._is_steady(a)
@@ -298,10 +298,10 @@ class _Nest:
             args.append(self._outside(a) if same else self._rows(a))
         return apply(s.primitive, *args, **s.params)
 
-    # the end
+    # results
 
     def _after(self, out: Var) -> Atom:
-        """What an array is after all rounds."""
+        """The value of an array after all iterations."""
         carried = self._carried(out)
         now = carried.init if carried.rows is None else carried.rows
         made = self.builder.definitions.get(atom(now))

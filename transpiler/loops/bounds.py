@@ -1,7 +1,7 @@
-"""Which reads and stores are known to be inside their array, whatever the arguments' sizes.
+"""Prove that reads and stores are within the bounds of their array, for all argument sizes.
 
-An index is affine in loop counters, whose ranges are known, as is what the tests of branches and
-loops say. What cannot be proven is checked by the kernel when it runs.
+Indices are affine in loop counters, whose ranges are known; the tests of branches and loops add
+facts. The kernel checks the accesses that cannot be proven when it runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from calque.transpiler.primitives.element_forms import full_template
 
 
 def mark_inside(block: Block, builder: Builder) -> None:
-    """Note every index that is proven, in place."""
+    """Mark every access that is proven to be in bounds, in place."""
     with builder.active():
         for s in statements_given(block, builder):
             if is_access(s):
@@ -24,9 +24,9 @@ def mark_inside(block: Block, builder: Builder) -> None:
 
 
 def is_inside(s: Apply, builder: Builder) -> bool:
-    """Whether all integers of an index are in range: known, or a condition on arguments' sizes.
+    """True if an access is in bounds, if need be under an assumption on argument sizes.
 
-    A call whose sizes do not meet the condition gets a program of its own.
+    A call whose sizes do not meet the assumption gets a program of its own.
     """
     known = dict(builder.dims.assumptions)
     if _all_inside(s, builder, False) or _all_inside(s, builder, True):
@@ -36,12 +36,12 @@ def is_inside(s: Apply, builder: Builder) -> bool:
 
 
 def is_inside_everywhere(s: Apply, builder: Builder) -> bool:
-    """The same without a condition."""
+    """True if an access is in bounds without any new assumption."""
     return _all_inside(s, builder, False)
 
 
 def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
-    """Whether an access in a loop, proven to be inside there, is so where it has no rounds too."""
+    """True if an access that is proven in bounds in a loop is so for zero iterations too."""
     return not facts_of_rounds(loop, builder) or _all_inside(s, builder, False)
 
 
@@ -65,7 +65,7 @@ def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:
 
 
 def in_range(index: Any, dim: Any, builder: Builder, assume: bool) -> bool:
-    """Whether one integer is known to be in range; ``assume`` may make conditions of it."""
+    """True if one integer is known to be in range; ``assume`` may add assumptions on sizes."""
     if isinstance(index, Var) and (index.type.ndim or index.type.dtype.kind not in "iu"):
         return False
     if isinstance(index, Var):

@@ -1,12 +1,12 @@
-"""Indices that are not proven to be inside their array are checked where they are used.
+"""Check indices that are not proven to be in bounds where they are used.
 
 Before::
 
     y[i] = x[columns[i]]
 
-After: ``y[i] = x[checked_index(columns[i], x.shape[0])]``, which raises IndexError, and counts a
-negative number from the end; all other accesses of the kernel do neither. What an array's statement
-indexes by is checked before the loops over its elements.
+After: ``y[i] = x[checked_index(columns[i], x.shape[0])]``, which raises IndexError and counts a
+negative number from the end; all other accesses of the kernel do neither. The indices of an array
+statement are checked before the loops over its elements.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.shapes import size_of_axis
 from calque.transpiler.primitives.sorting import argsort, take_along_axis
 
-Known = dict[tuple[DimLike, DimLike], Var]  # an index, and the size it was checked for
+Known = dict[tuple[DimLike, DimLike], Var]  # (index, size) to the checked index
 
 
 def check_indices(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """Let the loops that ``compiles`` takes for kernels check such indices, in place."""
+    """Add the checks to the loops that ``compiles`` accepts as kernels, in place."""
 
     def visit(block: Block) -> None:
         for s in list(block.statements):
@@ -54,7 +54,7 @@ def check_indices(
 def check_arrays(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """The same for what is in no kernel, where the array's library looks at no index, in place.
+    """Add the checks outside of kernels, where the array library checks no index, in place.
 
     Before: ``y = z[columns]``. After: ``y = z[checked_index(columns, z.shape[0])]``.
     """
@@ -66,7 +66,7 @@ def check_arrays(
             if isinstance(s, Apply):
                 with builder.block() as checks, builder.at(s.origin):
                     s.args = _checked_arrays(s, known, builder)
-                    if is_access(s):  # an element is any kernel's then
+                    if is_access(s):  # then no kernel needs to check it
                         s.proven = s.proven or is_inside_everywhere(s, builder)
                 core.label(checks.statements, s.phase)
                 made += checks.statements
@@ -83,7 +83,7 @@ def check_arrays(
 def _checked_arrays(
     s: Apply, known: dict[tuple[Var, DimLike], Atom], builder: Builder
 ) -> tuple[Atom, ...]:
-    """The operands of a statement; what it indexes by is checked in the open block, once."""
+    """The operands of a statement, with its indices checked in the open block, once each."""
     if s.proven:
         return s.args
     if s.primitive is take_along_axis:
@@ -111,13 +111,13 @@ def _checked_arrays(
 
 
 def _note_range(checked: Var, size: DimLike, builder: Builder) -> None:
-    """From its check on, an index is inside."""
+    """Record the range of a checked index."""
     (name,) = dim_symbols(builder.dim_of(wrap(checked)))
     builder.dims.ranges[name] = (0, size - 1)
 
 
 def _axes_of_indices(s: Apply) -> Iterator[tuple[int, int]]:
-    """Which operands are indices, and of which axis; a mask is for as many as it has."""
+    """Yield the position and axis of each operand that is an index; a mask has several axes."""
     first, base = s.primitive.first_index, s.args[0]
     dynamic = s.args[first:]
 
@@ -137,12 +137,12 @@ def _axes_of_indices(s: Apply) -> Iterator[tuple[int, int]]:
 
 @dataclass(eq=False)
 class _ElementLoop:
-    """A loop over elements, and what is to stand before it."""
+    """A loop over elements, and the statements to insert before it."""
 
     inside: set[Var]
     made: dict[Var, Statement]
     before: list[Statement] = field(default_factory=list)
-    known: Known = field(default_factory=dict)  # checked before it
+    known: Known = field(default_factory=dict)  # indices checked before the loop
 
 
 @dataclass(eq=False)
@@ -150,7 +150,10 @@ class _Checker:
     builder: Builder
 
     def statement(self, s: Statement, loops: list[_ElementLoop], known: Known) -> list[Statement]:
-        """Go into a statement; what is to stand before it. ``loops`` are those over elements."""
+        """Add checks within a statement; return the statements to insert before it.
+
+        ``loops`` are the enclosing loops over elements.
+        """
         if isinstance(s, For) and s.scheduled:
             body = Block([s])
             made = {v: t for t in core.walk(body) for v in (*t.outs, *core.bound_vars(t))}
@@ -174,7 +177,7 @@ class _Checker:
         block.statements[:] = made
 
     def _checks(self, s: Apply, loops: list[_ElementLoop], known: Known) -> list[Statement]:
-        """What checks the indices of one access, which then reads the checked ones."""
+        """Let one access use checked indices; return the statements that check them."""
         first = s.primitive.first_index
         base, dynamic = s.args[0], list(s.args[first:])
         if not isinstance(base, Var) or any(d.type.ndim for d in dynamic if isinstance(d, Var)):
@@ -192,7 +195,7 @@ class _Checker:
             made += here
             if isinstance(item, Slot):
                 dynamic[item.position] = checked
-            else:  # a number as it is written
+            else:  # a literal
                 items[at] = Slot(len(dynamic))
                 dynamic.append(checked)
         s.params = {**s.params, "index": tuple(items)}
@@ -207,7 +210,7 @@ class _Checker:
         known: Known,
         s: Apply,
     ) -> tuple[Var, list[Statement]]:
-        """A checked index, and the statements for it that are to stand before the access."""
+        """A checked index, and the statements to insert for it before the access."""
         dims = self.builder.dims
         place = self.builder.dim_of(wrap(index))
         key = place, dims.resolve(size[0].type.dims[size[1]])
@@ -236,7 +239,7 @@ class _Checker:
     def _check(
         self, index: Atom, size: tuple[Var, int], loop: _ElementLoop | None, s: Apply
     ) -> list[Statement]:
-        """The statements that check an index before a loop, or here; none where that cannot be."""
+        """The statements that check an index before ``loop``, or in place; none if impossible."""
         base, axis = size
         with self.builder.block() as block, self.builder.at(s.origin):
             place = index

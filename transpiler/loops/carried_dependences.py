@@ -1,6 +1,6 @@
-"""What the rounds of a loop share: a number that each hands to the next, or an element.
+"""Describe dependences between the iterations of a loop: through carried numbers or elements.
 
-These are the words for what ``parallelize`` found; it decides.
+``parallelize`` decides which loops are parallel; this module words its reasons.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from calque.transpiler.primitives.logic import greater, greater_equal, less, les
 from calque.transpiler.primitives.record import Primitive
 from calque.transpiler.primitives.scalars import max_, min_
 
-_CHOSEN: tuple[Primitive, ...] = ()  # by an if
+_CHOSEN: tuple[Primitive, ...] = ()  # a minimum or maximum written as an if
 _REDUCING = (_CHOSEN, (add, subtract), (multiply,), (maximum, max_), (minimum, min_))
 
 _COMPARISONS = (greater, less, greater_equal, less_equal)
@@ -39,19 +39,19 @@ _COMPARISONS = (greater, less, greater_equal, less_equal)
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """A read or a store of an element, and where."""
+    """A read or a store of an element, and its index."""
 
     place: Place
     statement: Apply
 
     @property
     def stores(self) -> bool:
-        """Whether it is not only read."""
+        """True if the access writes the element."""
         return self.statement.primitive is not getitem
 
 
 def of_numbers(s: For) -> Verdict | None:
-    """Why a loop's rounds wait for each other where numbers are carried; None where none is."""
+    """Why numbers that a loop carries order its iterations; None if it carries no number."""
     found = [of_number(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
     return next((v for v in found if v.kind != REDUCTION), found[0] if found else None)
 
@@ -62,11 +62,13 @@ def of_number(s: For, position: int) -> Verdict:
     name = s.outs[position].name or phi.name or target_text(made.origin if made else None)
     at = (made.origin if made is not None else s.origin,)
     if count_uses(s.body, phi) and _reduces(s.body, phi, out):
-        return Verdict(REDUCTION, f"{{0}} is a reduction: all rounds go into one {name}", at, 1)
+        return Verdict(
+            REDUCTION, f"{{0}} is a reduction: all iterations combine into {name}", at, 1
+        )
     if count_uses(s.body, phi):
-        words = f"{{0}} makes {name}, which the next round reads (distance 1)"
+        words = f"{{0}} computes {name}, which the next iteration reads (distance 1)"
         return Verdict(CARRIED, words, at, 1)
-    return Verdict(OTHER, f"{{0}} makes {name}, whose last value is read after the loop", at)
+    return Verdict(OTHER, f"{{0}} computes {name}, whose last value is read after the loop", at)
 
 
 def made_by(block: Block, value: object) -> Statement | None:
@@ -85,9 +87,9 @@ def made_by(block: Block, value: object) -> Statement | None:
 
 
 def _reduces(block: Block, start: Var, end: object) -> bool:
-    """Whether a value is the one at the start, with more added: nothing else reads it between.
+    """True if ``end`` is ``start`` with terms added, and nothing else reads it in between.
 
-    Or multiplied, or the largest of them: a sum whose rounds also halve it is no reduction.
+    Products, maxima and minima are reductions too; a sum that is also halved is none.
     """
     return any(_reduces_by(which, block, start, end) for which in _REDUCING)
 
@@ -127,7 +129,7 @@ def _reduces_by(which: tuple[Primitive, ...], block: Block, start: Var, end: obj
 
 
 def _compares(block: Block, test: object, values: list[object]) -> bool:
-    """Whether a test compares just these values."""
+    """True if ``test`` is a comparison of exactly these values."""
     made = next((s for s in block.statements if test in s.outs), None)
     known = isinstance(made, Apply) and made.primitive in _COMPARISONS
     return known and isinstance(made, Apply) and set(made.args) == set(values)
@@ -136,7 +138,7 @@ def _compares(block: Block, test: object, values: list[object]) -> bool:
 def of_elements(
     one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
 ) -> Verdict:
-    """The words for a store and another access that touch one element in two rounds."""
+    """The verdict on a store and another access that touch one element in two iterations."""
     distance = distance_of(one, two, loop, steady, builder)
     if distance is None:
         return _may_meet(one, two)
@@ -145,11 +147,11 @@ def of_elements(
         return _may_meet(one, two)
     does, did = "stores" if second.stores else "reads", "stored" if first.stores else "read"
     rounds = abs(distance)
-    ago = "the round before" if rounds == 1 else f"the {rounds}th round before"
-    ago = {2: "the second round before", 3: "the third round before"}.get(rounds, ago)
+    ago = "the previous iteration" if rounds == 1 else f"the {rounds}th iteration before"
+    ago = {2: "the second iteration before", 3: "the third iteration before"}.get(rounds, ago)
     what = element_text(second.statement.origin)
     if second.statement.origin == first.statement.origin:
-        words = f"{{0}} {does} {what} in every round (distance {rounds})"
+        words = f"{{0}} {does} {what} in every iteration (distance {rounds})"
         return Verdict(CARRIED, words, (second.statement.origin,), rounds)
     which = "it" if _same_line(first, second) else "{1}"
     words = f"{{0}} {does} {what}, which {which} {did} in {ago} (distance {rounds})"
@@ -160,11 +162,11 @@ def _may_meet(one: Touch, two: Touch) -> Verdict:
     what = element_text(one.statement.origin)
     if one.statement is two.statement:
         does = "add to" if one.statement.primitive is update_add else "store to"
-        words = f"{{0}} may {does} one element in two rounds"
+        words = f"{{0}} may {does} one element in two iterations"
         return Verdict(MAY_MEET, words, (one.statement.origin,))
     other, does = element_text(two.statement.origin), "stores" if two.stores else "reads"
     which = "it" if _same_line(one, two) else "{1}"
-    words = f"{{0}} stores {what}, which may be {other} that {which} {does} in another round"
+    words = f"{{0}} stores {what}, which may be {other} that {which} {does} in another iteration"
     return Verdict(MAY_MEET, words, _both(one, two))
 
 
@@ -181,7 +183,7 @@ def _both(one: Touch, two: Touch) -> tuple[Origin | None, ...]:
 def distance_of(
     one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
 ) -> int | None:
-    """After how many rounds the second touches what the first did; None where that is not known."""
+    """The dependence distance from ``one`` to ``two``, in iterations; None if it is not known."""
     if None in one.place or None in two.place:
         return None
     counter = builder.dim_values[loop.index]
@@ -202,7 +204,7 @@ def distance_of(
 def _same_in_all(
     name: str, steady: frozenset[str], counters: frozenset[str], builder: Builder
 ) -> bool:
-    """Whether a symbol, or the counter of an inner loop, takes the same values in all rounds."""
+    """True if a symbol, or an inner loop's counter, takes the same values in all iterations."""
     if name not in counters:
         return name in steady
     bounds: tuple[DimLike, ...] = builder.dims.ranges.get(name, ())

@@ -1,7 +1,7 @@
-"""Nests of loops of which each round stores one cell of an array, its own.
+"""Loop nests in which each iteration stores one element of an array that no other one stores.
 
-``u[i + 1, j + 1] = ...`` in loops over i and j is one: its cells are a box, and the rounds are told
-apart by their cells. Asked for grids, where such nests are written anew, over other boxes.
+``u[i + 1, j + 1] = ...`` in loops over i and j is one: the elements form a box, and each belongs to
+one iteration. Passes for grids rewrite such nests over other boxes.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, 
 from calque.transpiler.primitives.indexing import getitem, update
 
 FILLED = (zeros, ones, zeros_like, ones_like, full)
-MARGIN = 8  # cells at an end of an axis, at most, of a box that is nearly all of an array
+MARGIN = 8  # the most elements that a box may leave out at an end of an axis
 
 
 @dataclass(frozen=True)
 class Box:
-    """From where and up to where along each axis, and how far from the counters that is."""
+    """A range of elements along each axis, and its offset from the loops' counters."""
 
-    axes: tuple[int, ...]  # of each loop's counter
-    shifts: tuple[int, ...]  # of each axis
+    axes: tuple[int, ...]  # the axis that each loop's counter indexes
+    shifts: tuple[int, ...]  # of each axis: index minus counter
     lows: tuple[DimLike, ...]
     highs: tuple[DimLike, ...]
 
 
 @dataclass(eq=False)
 class CellNest:
-    """A nest, and the versions of its arrays from the outermost loop to the innermost."""
+    """A loop nest, and the versions of its arrays from the outermost loop to the innermost."""
 
     loop: For
     loops: list[For] = field(default_factory=list)
-    ahead: list[Statement] = field(default_factory=list)  # numbers, of all levels
-    order: list[list[int]] = field(default_factory=list)  # of each loop: which array a phi is
+    ahead: list[Statement] = field(default_factory=list)  # on numbers, between the loops
+    order: list[list[int]] = field(default_factory=list)  # for each loop, the array of each phi
 
     @property
     def body(self) -> Block:
@@ -46,15 +46,15 @@ class CellNest:
         return self.loops[-1].body
 
     def phi(self, k: int) -> Var:
-        """An array where a round begins."""
+        """The version of the k-th array at the start of an innermost iteration."""
         return self.loops[-1].phis[self.order[-1].index(k)]
 
     def result(self, k: int) -> Atom:
-        """An array where a round ends."""
+        """The version of the k-th array at the end of an innermost iteration."""
         return self.body.results[self.order[-1].index(k)]
 
     def store(self, k: int) -> Apply | None:
-        """The one statement of a round that touches an array; None where there are others."""
+        """The store into the k-th array, if the innermost body accesses it nowhere else."""
         phi, out = self.phi(k), self.result(k)
         touching = [s for s in core.walk(self.body) if phi in core.operands(s)]
         made = touching[0] if len(touching) == 1 else None
@@ -65,7 +65,7 @@ class CellNest:
         return None if any(out in core.operands(s) for s in core.walk(self.body)) else made
 
     def box(self, s: Apply, builder: Builder) -> Box | None:
-        """The cells that an access touches in all rounds; None where rounds share one."""
+        """The elements that an access touches; None unless each iteration touches its own."""
         if not is_element(s, builder) or len(self.loops) != s.args[0].type.ndim:
             return None
         place = place_of(s, builder)
@@ -92,7 +92,10 @@ class CellNest:
 
 
 def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest | None:
-    """A nest of loops, one in another, with numbers beside each; ``shared``: by threads."""
+    """The nest of loops at ``s``, with only numbers computed between the loops; else None.
+
+    With ``shared``, all loops must be parallel and carry only arrays.
+    """
     if not isinstance(s, For) or not s.phis:
         return None
     nest = CellNest(s)
@@ -114,7 +117,7 @@ def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest |
             return None
         looks = [t for t in rest if isinstance(t, Apply) and t.primitive.kind != "size"]
         if any(p in t.args for t in looks for p in loop.phis):
-            return None  # at what the nest stores into
+            return None  # reads an array that the nest stores into
         if list(loop.body.results) != [inner[0].outs[inner[0].inits.index(p)] for p in loop.phis]:
             return None
         nest.ahead += rest
@@ -123,7 +126,7 @@ def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest |
 
 
 def is_number(s: Statement) -> bool:
-    """Whether a statement computes a number, from elements of arrays at most."""
+    """True if ``s`` computes one number, from numbers, sizes or an element of an array."""
     if not isinstance(s, Apply) or any(o.type.ndim for o in s.outs) or len(s.outs) != 1:
         return False
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
@@ -131,14 +134,14 @@ def is_number(s: Statement) -> bool:
 
 
 def is_whole(box: Box, dims: tuple[DimLike, ...], builder: Builder) -> bool:
-    """Whether a box has all cells of an array of a shape."""
+    """True if a box covers all elements of an array with dimensions ``dims``."""
     return margins(box, dims, builder) == [(0, 0)] * len(dims)
 
 
 def margins(
     box: Box, dims: tuple[DimLike, ...], builder: Builder
 ) -> list[tuple[int, int]] | None:
-    """How many cells a box leaves out at both ends of each axis; None where they may be many."""
+    """The number of elements a box leaves out at each end of each axis; None if it may be many."""
     found = []
     for low, high, size in zip(box.lows, box.highs, dims, strict=True):
         above = builder.dims.resolve(size - high)
@@ -151,7 +154,7 @@ def margins(
 
 
 def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
-    """Whether each round stores its own cell, all cells are one's, and none is read before."""
+    """True if a nest stores every element of its k-th array and reads none before storing it."""
     stored: set[Var] = set()
     versions = {nest.phi(k)}
 

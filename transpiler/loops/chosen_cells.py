@@ -1,12 +1,12 @@
-"""Rounds that only add to cells which the data choose: threads share them by atomic additions.
+"""Loops that only add to data-dependent elements: threads share them by atomic additions.
 
 Before::
 
     for i in range(n):
         out[columns[i]] = out[columns[i]] + x[i]
 
-After: ``out[columns[i]] += x[i]``, one addition to memory that no other thread comes between; the
-order of the terms of a cell, and so the last bits of a sum, is that in which threads arrive.
+After: ``out[columns[i]] += x[i]``, one atomic addition to memory. The order of an element's terms,
+and with it the last bits of the sum, is the order in which threads arrive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ATOMIC = ("f4", "f8", "i4", "u4", "i8", "u8")
 
 
 def is_chosen(s: Apply, definition: Callable[[Var], Statement | None]) -> bool:
-    """Whether an addition is to a cell that is read from an array, of a dtype with atomic ones."""
+    """True if ``s`` adds, in a dtype with atomic addition, at an index read from an array."""
     if s.primitive is not update_add or s.out.type.dtype.str[1:] not in _ATOMIC:
         return False
     pending, seen = list(s.args[2:]), set[Var]()
@@ -40,7 +40,7 @@ def is_chosen(s: Apply, definition: Callable[[Var], Statement | None]) -> bool:
 
 
 def only_adds(loop: For, phi: Var, builder: Builder) -> bool:
-    """Whether all that rounds do with an array they carry is to add to cells the data choose."""
+    """True if a loop only adds to data-dependent elements of the array it carries as ``phi``."""
     versions = {phi}
     for s in core.walk(loop.body):
         if isinstance(s, Apply):
@@ -59,7 +59,7 @@ def only_adds(loop: For, phi: Var, builder: Builder) -> bool:
 
 
 def write_as_additions(block: Block) -> None:
-    """``x[k] = x[k] + v`` as ``x[k] += v``, in place, where the sum is of no other use."""
+    """Write ``x[k] = x[k] + v`` as ``x[k] += v``, in place, where nothing else reads the sum."""
     for s in block.statements:
         for inner in core.blocks_of(s):
             write_as_additions(inner)
@@ -85,7 +85,7 @@ def write_as_additions(block: Block) -> None:
 
 
 def _is_same(read: Apply, store: Apply) -> bool:
-    """Whether an element is read where one is stored."""
+    """True if ``read`` reads the element that ``store`` overwrites."""
     return (
         read.primitive is getitem
         and read.args == (store.args[0], *store.args[2:])

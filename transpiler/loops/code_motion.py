@@ -1,6 +1,6 @@
-"""Operations that every round of a loop does on the same operands: they are done once, before it.
+"""Hoist operations that every iteration of a loop does on the same operands out of the loop.
 
-Only those that may raise are looked at, which no thread can; a loop without rounds does none::
+Only operations that may raise are hoisted, since threads cannot raise; zero-trip loops do none::
 
     for k in range(levels):                    inverse = 1.0 / dt if levels > 0 else 0.0
         if k == 0:                             for k in range(levels):
@@ -8,9 +8,9 @@ Only those that may raise are looked at, which no thread can; a loop without rou
         else:                                          x += a * inverse
             x += b * (1.0 / dt)                    else: ...
 
-What a loop of as many rounds before this one has done, as that of a sweep back, is not done again.
-These are very busy expressions: Nielson, Nielson and Hankin, Principles of Program Analysis, 1999,
-section 2.1.3.
+An operation that an earlier loop with the same trip count has hoisted is not done again; so the
+loops of a reverse pass reuse results. These are very busy expressions: Nielson, Nielson and Hankin,
+Principles of Program Analysis, 1999, section 2.1.3.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from calque.transpiler.primitives.logic import greater, less
 
 @dataclass(frozen=True)
 class Done:
-    """An operation that was done if a loop with so many rounds had one."""
+    """An operation hoisted out of a loop of ``rounds`` iterations: done unless these are 0."""
 
     key: Hashable
     rounds: DimLike
@@ -38,9 +38,9 @@ class Done:
 def done_before(
     loop: For, builder: Builder, raises: Callable[[Statement], bool], known: list[Done]
 ) -> list[Statement]:
-    """Take such operations out of a loop's rounds; the statements that do them before it.
+    """Hoist such operations out of a loop; return the statements to insert before it.
 
-    ``known``: what loops before this one have done, to which this one's are added.
+    ``known``: the operations that earlier loops have hoisted; those of this loop are added.
     """
     if loop.step not in (1, -1):
         return []
@@ -69,7 +69,7 @@ def done_before(
 
 
 def once(s: Apply, loop: For, builder: Builder) -> Var:
-    """The result of an operation, which is done here if the loop has a round; else zero."""
+    """Emit an operation and return its result, which is 0 if the loop has no iteration."""
     name = s.out.name or builder.described(s.out)
     value, result = Var(s.out.type, name, s.origin), Var(s.out.type, name, s.origin)
     done = Apply((value,), s.primitive, s.args, s.params, s.origin)
@@ -95,7 +95,7 @@ def _key(s: Apply) -> Hashable:
 
 
 def _in_each_round(block: Block, key: Hashable) -> bool:
-    """Whether all paths through a block do an operation."""
+    """True if all paths through a block do the operation ``key``."""
     for s in block.statements:
         match s:
             case Apply():

@@ -1,13 +1,13 @@
-"""An innermost loop is split at the round where two of its accesses meet: elsewhere they are apart.
+"""Split an innermost loop at the only iteration where two of its accesses touch one element.
 
-The shortest paths of Floyd and Warshall read ``path[i, k]`` in every round of the loop that stores
+The Floyd-Warshall algorithm reads ``path[i, k]`` in every iteration of the loop that stores
 ``path[i, j]``; both are one element where ``j`` is ``k``::
 
     for j in range(n):
         path[i, j] = min(path[i, j], path[i, k] + path[k, j])
 
-Before and after that round the element is a number, and the rounds may run side by side (index-set
-splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993)::
+Before and after that iteration the element is loop-invariant, and the iterations are independent
+(index-set splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993)::
 
     for j in range(k):
         path[i, j] = min(path[i, j], path[i, k] + path[k, j])
@@ -32,13 +32,13 @@ from calque.transpiler.primitives import elementwise
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
 
-_MOST = 40  # statements of a body that is written three times
+_MOST = 40  # the most statements of a body, which is written three times
 
 
 def split_meetings(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """Split such loops of kernels, in place."""
+    """Split such loops in kernels, in place."""
 
     def visit(block: Block, counters: tuple[Var, ...], compiled: bool) -> None:
         for s in list(block.statements):
@@ -60,7 +60,7 @@ def split_meetings(
 
 
 def _without_branches(body: Block) -> Block | None:
-    """The body, its choices between numbers as such; None where more than that is in it."""
+    """The body with branches that only choose numbers as ``where``; None if it has others."""
     made: list[Statement] = []
     for s in body.statements:
         if isinstance(s, Apply):
@@ -79,7 +79,7 @@ def _without_branches(body: Block) -> Block | None:
 def _meeting(
     loop: For, body: Block, counters: Sequence[Var], builder: Builder
 ) -> Var | None:
-    """The outer counter at which accesses meet that are apart in all other rounds; None if not."""
+    """The outer counter at whose value alone accesses touch one element; None without one."""
     if loop.step not in (1, -1):
         return None
     resolve, values = builder.dims.resolve, builder.dim_values
@@ -102,7 +102,7 @@ def _meeting(
 
 
 def _accesses(loop: For, body: Block) -> list[list[Apply]]:
-    """What touches each array that the loop carries, as far as it is followed."""
+    """The accesses of each array that the loop carries, through all its versions."""
     chains: dict[Atom, list[Apply]] = {phi: [] for phi in loop.phis if phi.type.ndim}
     for s in body.statements:
         assert isinstance(s, Apply)
@@ -117,7 +117,7 @@ def _accesses(loop: For, body: Block) -> list[list[Apply]]:
 def _where_equal(
     left: Sequence[DimLike | None], right: Sequence[DimLike | None], own: DimLike
 ) -> set[DimLike]:
-    """Where a counter makes two places one along some axis, as far as that is another counter."""
+    """The values of the counter ``own`` at which two indices are equal along some axis."""
     found: set[DimLike] = set()
     for a, b in zip(left, right, strict=True):
         for moving, still in ((a, b), (b, a)):
@@ -128,7 +128,7 @@ def _where_equal(
 
 
 def _within(loop: For, where: DimLike, builder: Builder) -> bool:
-    """Whether a loop surely comes to a number."""
+    """True if ``where`` is known to be in the range of a loop's counter."""
     start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
     if loop.step == 1:
         return positive(where - start + 1, builder) and positive(stop - where, builder)
@@ -136,7 +136,7 @@ def _within(loop: For, where: DimLike, builder: Builder) -> bool:
 
 
 def _parts(loop: For, where: Var, builder: Builder) -> list[Statement]:
-    """The rounds before, the one at the meeting, and those after it."""
+    """The loop before the crossing, the iteration at the crossing, and the loop after it."""
     step: int = loop.step
     start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
     here = builder.dim_of(wrap(where))
@@ -161,7 +161,7 @@ def _part(
     inits: Sequence[Atom],
     builder: Builder,
 ) -> For:
-    """The loop over a part of its rounds; its counter is known to be within ``reach``."""
+    """The loop over a part of its iterations; its counter is known to be within ``reach``."""
     counter = loop_index(*reach, loop.index.name)
     mapping: dict[Var, Atom] = {loop.index: counter.atom}
     here = builder.dim_of(counter)
@@ -175,7 +175,7 @@ def _part(
 
 
 def _copy(loop: For, mapping: dict[Var, Atom], counter: DimLike, builder: Builder) -> Block:
-    """A loop's body with another counter."""
+    """A copy of a loop's body with another counter."""
     return cloned(builder, loop.body, mapping, _counters(loop, counter, builder))
 
 

@@ -1,4 +1,4 @@
-"""Numbers that a loop sets in each round, and that have no value before it, get one.
+"""Initialize numbers that a loop sets in each iteration and that have no value before it.
 
 Before, with no value for ``error`` at the start::
 
@@ -6,9 +6,9 @@ Before, with no value for ``error`` at the start::
         error = abs(x - y)
         ...
 
-After: ``error`` is 0 before the loop, which Numba needs to know what it is. Where the loop may have
-no round, it stands in a branch for those cases in which it has one: else reading ``error`` after it
-is Python's UnboundLocalError, as it was.
+After: ``error`` is 0 before the loop, from which Numba infers its type. A loop that may run zero
+times is put in a branch that is taken if it has an iteration: otherwise ``error`` stays undefined,
+and reading it after the loop is Python's UnboundLocalError, as before.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from calque.transpiler.primitives.logic import (
     or_,
 )
 
-# operations on known numbers that may stand in a loop's test
+# operations that a loop's test may apply to known numbers
 _KNOWN: dict[Primitive, Callable[..., Any]] = {
     less: operator.lt,
     less_equal: operator.le,
@@ -61,13 +61,16 @@ _KNOWN: dict[Primitive, Callable[..., Any]] = {
 
 
 def set_before_first_rounds(function: Function, builder: Builder) -> None:
-    """Give all loops' numbers a value at the start, in place."""
+    """Initialize such numbers of all loops, in place."""
     with builder.active():
         _within(function.body, builder, frozenset([UNDEFINED]))
 
 
 def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
-    """``unset``: what has no value, or none yet in the first round of a loop around."""
+    """Initialize the numbers of the loops of a block.
+
+    ``unset``: undefined values, and values undefined in the first iteration of an outer loop.
+    """
     made: list[Statement] = []
     for s in block.statements:
         inside = unset
@@ -96,7 +99,7 @@ def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
 
 
 def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
-    """Whether each round sets the numbers that have no value, and none reads them before."""
+    """True if ``s`` carries undefined values, which are numbers that its body never reads."""
     if isinstance(s, For) and not isinstance(s.step, int):
         return False
     missing = {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
@@ -105,7 +108,7 @@ def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
 
 
 def _flagged(s: For | While, k: int, block: Block) -> bool:
-    """Whether a number is set with a flag, and read only where that holds: ``return`` in a loop."""
+    """True if a number is set with a flag and read only where it is true: ``return`` in a loop."""
     phi, result, out = s.phis[k], s.body.results[k], s.outs[k]
     for t in s.body.statements:
         if not isinstance(t, If) or result not in t.outs or phi.type.ndim:
@@ -125,7 +128,7 @@ def _flagged(s: For | While, k: int, block: Block) -> bool:
 
 
 def _read_under(flag: Var, out: Var, block: Block) -> bool:
-    """Whether a number is read only in branches for which a flag is true."""
+    """True if a number is read only in branches that are taken if a flag is true."""
     under = [s.then for s in core.walk(block) if isinstance(s, If) and s.test is flag]
     return count_uses(block, out) == sum(count_uses(then, out) for then in under)
 
@@ -136,7 +139,7 @@ def _zero(phi: Var) -> Any:
 
 
 def _has_round(s: For | While) -> bool:
-    """Whether the loop surely has a round."""
+    """True if the loop is known to run at least once."""
     if isinstance(s, For):
         known = all(isinstance(a, int) for a in (s.start, s.stop, s.step))
         return known and len(range(s.start, s.stop, s.step)) > 0
@@ -155,7 +158,7 @@ def _has_round(s: For | While) -> bool:
 
 
 def _guarded(s: For | While, before: tuple[Atom, ...], builder: Builder) -> list[Statement]:
-    """A branch that is taken if the loop has a round; without one nothing has changed."""
+    """The loop in a branch that is taken if it has an iteration, and the branch's test."""
     with builder.block() as made, builder.at(s.origin):
         if isinstance(s, For):
             ahead = less if s.step > 0 else greater

@@ -1,4 +1,4 @@
-"""In which rounds of a loop two accesses of elements touch the same place."""
+"""Dependence tests: in which iterations of a loop two accesses touch the same element."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvab
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.loops.accesses import Place, differ
 
-ANYWHERE = "anywhere"  # any two rounds may meet
+ANYWHERE = "anywhere"  # any two iterations may touch one element
 
-Meeting = int | str | None  # after how many counts the second meets the first; None for never
+Meeting = int | str | None  # a difference of the counter; None if no iterations touch one element
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class Access:
 
 
 def meeting(a: Access, b: Access, counter: DimLike, builder: Builder) -> Meeting:
-    """By how much the counter differs where both touch one place and one of them writes.
+    """The difference of the counter between ``a`` and ``b`` where both touch one element.
+
+    The result is None if they never do, or if neither of them writes.
 
     >>> from calque.transpiler.ir.types import symbol
     >>> i = symbol("i")
@@ -68,10 +70,10 @@ Renaming = Callable[[str], Hashable]
 def may_meet(
     one: Place, two: Place, counter: str, steady: frozenset[str], builder: Builder
 ) -> bool:
-    """Whether two rounds of a loop may touch one element, at the one place and at the other.
+    """True if two iterations may touch one element, one at ``one`` and the other at ``two``.
 
-    Places are affine in counters, which are other unknowns in another round, as is all that is not
-    steady: a system of inequalities for each of the two orders.
+    Indices are affine. Symbols that are not ``steady`` are other unknowns in the other iteration.
+    There is a system of inequalities for each of the two orders of the iterations.
     """
 
     def here(name: str) -> Hashable:
@@ -107,7 +109,7 @@ def _renamed(dim: DimLike, renaming: Renaming) -> Affine:
 
 
 def _ranges(names: Iterable[str], renaming: Renaming, builder: Builder) -> list[Affine]:
-    """What is known of counters, and of what their bounds are made of."""
+    """Inequalities known for the named symbols, and for the symbols in their bounds."""
     dims = builder.dims
     found: list[Affine] = []
     seen: set[str] = set()

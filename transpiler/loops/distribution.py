@@ -1,6 +1,7 @@
-"""One loop whose rounds depend on each other as several loops whose rounds do not.
+"""Loop distribution: write a loop with dependent iterations as several with independent ones.
 
-The reverse of a stencil adds each round's adjoint to neighbours, and neighbouring rounds meet::
+The reverse pass of a stencil adds the adjoint of each iteration to its neighbours, which
+neighbouring iterations add to as well::
 
     for i in range(n - 2, 0, -1):
         s = 0.5 * x_bar[i]
@@ -8,8 +9,8 @@ The reverse of a stencil adds each round's adjoint to neighbours, and neighbouri
         y_bar[i + 1] += s
         y_bar[i - 1] += s
 
-Additions commute, so each offset may have a loop of its own, whose order is free (Kennedy and
-McKinley, Loop distribution with arbitrary control flow, 1990)::
+Additions commute, so each offset may have a loop of its own, with iterations in any order (Kennedy
+and McKinley, Loop distribution with arbitrary control flow, 1990)::
 
     for i in range(1, n - 1):
         y_bar[i + 1] += 0.5 * x_bar[i]
@@ -39,13 +40,13 @@ from calque.transpiler.primitives.elementwise import add, subtract
 from calque.transpiler.primitives.indexing import update_add
 
 MOST_LOOPS = 4  # each goes through memory again
-MOST_REPEATED = 12  # operations that all loops need
+MOST_REPEATED = 12  # operations that more than one loop computes
 
 
 def distribute(function: Function, builder: Builder, whole: frozenset[int] = frozenset()) -> None:
     """Split the innermost loops of a function where that makes all parts independent, in place.
 
-    Which loops are independent is noted. Those with ids in ``whole`` stay as they are.
+    Loops with independent iterations are marked as vector loops. Loops with ids in ``whole`` stay.
     """
     with builder.active():
         _within(function.body, builder, whole)
@@ -65,17 +66,17 @@ def _within(block: Block, builder: Builder, whole: frozenset[int]) -> None:
 
 @dataclass(eq=False)
 class Task:
-    """A store, or a sum, and what it needs; tasks that must stay together are one."""
+    """A store, or a sum, and the statements that it needs."""
 
     stores: list[Apply]
-    total: int | None = None  # the carried number of a sum
+    total: int | None = None  # for a sum, the position of the carried number
     needs: set[int] = field(default_factory=set)  # ids of statements, without stores
     accesses: list[Access] = field(default_factory=list)
     before: set[int] = field(default_factory=set)  # numbers of the tasks that must come before
 
 
 class TaskLoop:
-    """An innermost loop, its tasks and what orders them."""
+    """An innermost loop, its tasks, and the order that dependences require of them."""
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
@@ -84,7 +85,7 @@ class TaskLoop:
         self.made_by = {o: s for s in loop.body.statements for o in s.outs}
 
     def parts(self) -> list[Statement] | None:
-        """The loops instead of this one; None where it stays."""
+        """The statements that replace this loop; None if it stays."""
         if not self._simple():
             return None
         tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
@@ -103,7 +104,7 @@ class TaskLoop:
         return is_plain_store(s)
 
     def _simple(self) -> bool:
-        """Whether the body is operations on elements, and each carried array is stored to."""
+        """True if the body only computes on elements and stores into each array it carries."""
         loop = self.loop
         if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
             return False
@@ -136,7 +137,7 @@ class TaskLoop:
         return all(r is v and v is not phi for r, v, phi in results if phi.type.ndim)
 
     def _is_sum(self, k: int) -> bool:
-        """Whether a carried number is what all rounds add up, and nothing else reads it."""
+        """True if the k-th carried number is a sum over all iterations that nothing else reads."""
         phi, total = self.loop.phis[k], self.loop.body.results[k]
         made = self.made_by.get(total)
         if not isinstance(made, Apply) or made.primitive not in (add, subtract):
@@ -152,11 +153,11 @@ class TaskLoop:
         return self._needing(Task([store]), store.args[1:])
 
     def _sum(self, k: int) -> Task:
-        """What a sum adds: no store, but it reads."""
+        """The task of the sum that is carried at position ``k``."""
         return self._needing(Task([], k), [self.loop.body.results[k]])
 
     def _needing(self, task: Task, values: Sequence[Atom]) -> Task:
-        """The task with all that its values need."""
+        """Add the statements that ``values`` need, and all accesses, to a task."""
         pending = list(values)
         while pending:
             made = self.made_by.get(pending.pop())
@@ -180,7 +181,7 @@ class TaskLoop:
         return meeting(a, b, counter, self.builder)
 
     def _free(self, left: list[Task], right: list[Task]) -> bool:
-        """Whether no round of one touches what another round of the other writes."""
+        """True if dependences between ``left`` and ``right`` are all within one iteration."""
         return all(
             self._meeting(a, b) in (None, 0)
             for s in left
@@ -198,7 +199,7 @@ class TaskLoop:
                     tasks[other].before.add(k)
 
     def _precedes(self, a: Access, b: Access) -> bool:
-        """Whether somewhere the first must have been before the second."""
+        """True if some element requires access ``a`` to come before access ``b``."""
         if a.adds and b.adds:
             return False
         rounds = self._meeting(a, b)
@@ -210,13 +211,13 @@ class TaskLoop:
         return a.position < b.position if rounds == 0 else rounds * self.loop.step > 0
 
     def _groups(self, tasks: list[Task]) -> list[list[Task]] | None:
-        """Tasks for each loop, in order; None where some loop would not be free."""
+        """The tasks of each loop, in order; None if some loop would have dependent iterations."""
         done: dict[int, int] = {}  # task -> group
         groups: list[list[Task]] = []
         while len(done) < len(tasks):
             ready = [k for k, t in enumerate(tasks) if k not in done and t.before <= done.keys()]
             if not ready:
-                return None  # a circle
+                return None  # a cycle
             k = ready[0]
             task = tasks[k]
             if not self._free([task], [task]):
@@ -233,7 +234,7 @@ class TaskLoop:
         return groups
 
     def _cheap(self, groups: list[list[Task]]) -> bool:
-        """Whether what more than one loop needs costs little."""
+        """True if the operations that more than one loop needs are few and cheap."""
         needs = [set().union(*(t.needs for t in group)) for group in groups]
         repeated = [
             s
@@ -267,12 +268,12 @@ class TaskLoop:
         return made
 
     def _written(self, task: Task) -> set[int]:
-        """Which of the carried values a task changes."""
+        """The positions of the carried values that a task changes."""
         arrays = {self.array_of[s.args[0]] for s in task.stores}
         return arrays if task.total is None else {task.total}
 
     def _part(self, group: list[Task], now: list[Atom]) -> tuple[For, list[int]]:
-        """The loop of some tasks, and which values it carries."""
+        """The loop of some tasks, and the positions of the values that it carries."""
         old, builder = self.loop, self.builder
         chosen = {id(s) for t in group for s in t.stores} | set().union(*(t.needs for t in group))
         written = sorted(set().union(*map(self._written, group)))

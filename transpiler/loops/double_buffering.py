@@ -1,6 +1,6 @@
-"""What replaces nearly all of an array from its own neighbours is written into a second array.
+"""Double buffering: write an update of an array from its neighbours into a second array.
 
-Before, for a grid, on which each loop is a launch::
+Before, on a grid, where each loop is a kernel launch::
 
     for t in range(steps):
         inner = np.empty(n - 2)
@@ -21,10 +21,11 @@ After::
             u_next[i] = value
         u = u_next
 
-A cell is read and stored once, where it was stored and read again. The old array stays as it was,
-so that nothing copies a part of it first: the sweep back of a stencil reads what it sets to zero.
-Cells that the rounds leave out are copied by the same launch; where they may be many, a store in
-place moves less. What follows reads parts of the old array in that array.
+Each element is read and stored once; before, it was stored and read again. The old array stays as
+it was, so that no part of it has to be copied first: the reverse pass of a stencil reads the
+elements that it sets to zero. The same launch copies elements that the loop leaves out; where these
+may be many, a store in place moves less memory. Later reads of views of the old array become reads
+of that array.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ DEEPEST = 3  # axes
 
 
 def swap_buffers(function: Function, builder: Builder) -> None:
-    """Write such loops anew, in place."""
+    """Rewrite such loops, in place."""
     with builder.active():
         _within(function.body, function, builder)
     remove_dead_code(function)
@@ -71,12 +72,12 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
 
 
 def _is_callers(chain: Chain, function: Function) -> bool:
-    """Whether one round stores into an argument: the new array would be copied to it."""
+    """True if the chain updates an argument, to which a new array would have to be copied."""
     return chain.start in [function.params[k] for k in function.written]
 
 
 def _chain(last: Statement, block: Block, builder: Builder) -> Chain | None:
-    """The layers that end with a loop, where to write them into a second array moves less."""
+    """The layers that end with ``last``, if a second array moves less memory; else None."""
     nest = cell_nest(last, builder)
     if nest is None or len(nest.loops) > DEEPEST or not _is_plain(nest):
         return None
@@ -97,7 +98,7 @@ def _chain(last: Statement, block: Block, builder: Builder) -> Chain | None:
 
 
 def _reads_old(chain: Chain, block: Block) -> bool:
-    """Whether the array as it was, a copy or a view of it is read while it is stored into."""
+    """True if the last nest reads the old array, or a copy or a view of it, while storing."""
     read = core.free_vars(chain.layers[-1].nest.loop.body)
     if chain.start in read:
         return True
@@ -106,7 +107,7 @@ def _reads_old(chain: Chain, block: Block) -> bool:
 
 
 def _is_plain(nest: CellNest) -> bool:
-    """Whether a round computes numbers, branches on them, and stores."""
+    """True if an iteration only computes numbers, branches on them, and stores."""
     return all(
         is_number(s) or (is_plain_store(s))
         or (isinstance(s, If) and _is_choice(s))
@@ -115,26 +116,26 @@ def _is_plain(nest: CellNest) -> bool:
 
 
 def _is_choice(s: If) -> bool:
-    """Whether a branch computes numbers alone."""
+    """True if a branch only computes numbers."""
     inner = [t for b in core.blocks_of(s) for t in b.statements]
     numbers = all(is_number(t) or (isinstance(t, If) and _is_choice(t)) for t in inner)
     return numbers and not any(o.type.ndim for o in s.outs)
 
 
 def _layer(nest: CellNest, k: int, builder: Builder) -> Layer | None:
-    """A nest as a layer of the k-th of its arrays; None where it leaves out much of it."""
+    """A nest as a layer of its k-th array; None if it leaves out much of the array."""
     store = nest.store(k)
     box = nest.box(store, builder) if store is not None else None
     if store is None or box is None or margins(box, store.out.type.dims, builder) is None:
         return None
     value, own = store.args[1], store.out.type.dtype
     if isinstance(value, Var) and (value.type.dtype != own or value.type.weak):
-        return None  # a conversion
+        return None  # the store converts the value
     return Layer(nest, k, store, box) if isinstance(nest.loop.inits[k], Var) else None
 
 
 def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
-    """The layer that the first one stores into, if nothing else reads it."""
+    """The layer that makes the array of the first layer, if nothing else reads it."""
     version = chain.start
     made = next((s for s in block.statements if version in s.outs), None)
     nest = cell_nest(made, builder) if made is not None else None
@@ -147,7 +148,7 @@ def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
 
 
 def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) -> None:
-    """The arrays that a layer reads, each cell once, and nothing else does: no memory for them."""
+    """Note the arrays that only this layer reads, each element once: they need no memory."""
     for read in core.walk(layer.nest.body):
         if not isinstance(read, Apply) or read.primitive is not getitem:
             continue
@@ -170,18 +171,18 @@ def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) ->
 
 
 def _is_movable(chain: Chain, block: Block) -> bool:
-    """Whether all that the chain's nests do can be done where the last of them stands.
+    """True if all nests of the chain can run where the last of them stands.
 
-    What the others give beside the chain is read after that; what they read is not stored into
-    between, which would copy it.
+    Other results of these nests must be read after that only. The arrays that the nests read must
+    not be stored into in between, which would copy them.
     """
     if any(chain.start in layer.nest.loop.outs for layer in chain.sources.values()):
-        return False  # what the chain begins with would be gone
+        return False  # the nest that makes the chain's first array would be removed
     layers = (*chain.layers, *chain.sources.values())
     nests = [layer.nest for layer in layers]
     beside = set().union(*map(_beside, layers))
     if any(beside.intersection(core.free_vars(n.loop.body)) for n in nests):
-        return False  # another round would still change it, or have changed it
+        return False  # another iteration may change it before or after the read
     places = [block.statements.index(n.loop) for n in nests]
     between = block.statements[min(places) : max(places)]
     between = [s for s in between if not any(s is n.loop for n in nests)]
@@ -204,14 +205,14 @@ def _is_movable(chain: Chain, block: Block) -> bool:
 
 
 def _beside(layer: Layer) -> set[Var]:
-    """What else a layer's nest stores into: as it was before, and as it is after that."""
+    """The other arrays that a layer's nest stores into: versions before and after the nest."""
     loop = layer.nest.loop
     kept = [k for k in range(len(loop.phis)) if k != layer.array]
     return {v for k in kept for v in (loop.inits[k], loop.outs[k]) if isinstance(v, Var)}
 
 
 def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
-    """Read the elements of views of an array that nothing stores into in the array itself."""
+    """Replace reads of views of an array by reads of the array, if nothing stores into it."""
     views = {}
     for use in readers_of(block, array):
         if not isinstance(use, Apply):
@@ -231,7 +232,7 @@ def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
 
 
 def _starts(s: Apply) -> list[int] | None:
-    """Where a view begins along each axis of the array it is of; None for other operations."""
+    """The first index of a view or a copy along each axis; None for other operations."""
     if s.primitive is copy and s.args[0].type == s.out.type:
         return [0] * s.out.type.ndim
     if s.primitive is not getitem or len(s.args) > 1 or not s.out.type.ndim:
@@ -249,7 +250,7 @@ def _starts(s: Apply) -> list[int] | None:
 
 
 def _is_element_read(s: Apply, view: Var) -> bool:
-    """Whether a statement reads one element, at a place that counts from the left."""
+    """True if a statement reads one element of ``view`` at an index proven in bounds."""
     return s.primitive is getitem and s.args[0] is view and not s.out.type.ndim and s.proven
 
 

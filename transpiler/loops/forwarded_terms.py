@@ -1,6 +1,6 @@
-"""The terms of a running sum are computed where they are summed, rather than kept in an array.
+"""Compute the terms of a running sum where they are summed instead of storing them in an array.
 
-Before, for a grid, on which each loop is a launch::
+Before, on a grid, where each loop is a kernel launch::
 
     for i in range(n):
         squares[i] = x[i] * x[i]
@@ -14,8 +14,8 @@ After::
         total = total + x[i] * x[i]
         out[i] = total
 
-A long sum reads its terms once more, for its parts: to read ``x`` twice is less than to store the
-terms and to read these twice. Where anything else reads the array, it stays.
+A long sum is computed in parts and reads its terms twice: reading ``x`` twice moves less memory
+than storing the terms and reading them twice. An array that anything else reads stays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def forward_terms(function: Function, builder: Builder) -> None:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """The blocks whose loops are launches."""
+    """Yield the blocks whose loops are kernel launches."""
     yield block
     for s in block.statements:
         if not (isinstance(s, For) and (s.parallel or is_scan(s))):
@@ -60,7 +60,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
-    """Compute what a read gives in its place, if a nest made the array for it alone."""
+    """Replace a read by the computation of its element, if nothing else reads the array."""
     shown = read.args[0]
     made = {o: s for s in block.statements for o in s.outs}
     view = made.get(shown)
@@ -82,13 +82,13 @@ def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
     at = body.statements.index(read)
     body.statements[at : at + 1] = new.statements
     core.substitute(body, {read.out: found})
-    for use in readers_of(block, shown):  # its sizes are those of what it was made as
+    for use in readers_of(block, shown):  # sizes are read from the array as it was allocated
         if isinstance(use, Apply) and not flattened:
             use.args = (nest.loop.inits[0], *use.args[1:])
 
 
 def _is_of_terms(nest: CellNest, made: dict[Var, Statement], builder: Builder) -> bool:
-    """Whether a nest stores each cell of a new array, a number of its own."""
+    """True if a nest stores a number in every element of a new array, without index checks."""
     store = nest.store(0)
     start = made.get(nest.loop.inits[0])
     if store is None or store.primitive is not update:
@@ -104,14 +104,14 @@ def _is_of_terms(nest: CellNest, made: dict[Var, Statement], builder: Builder) -
 
 
 def _is_checked(s: Statement) -> bool:
-    """Whether a statement says where an index is outside: once is enough."""
+    """True if a statement checks an index: checks are not to be repeated."""
     return isinstance(s, Apply) and s.primitive is checked_index
 
 
 def _is_elementwise(
     nest: CellNest, made: dict[Var, Statement], shown: Var, builder: Builder
 ) -> bool:
-    """Whether a nest over all cells of flat arrays reads its own cell alone, of this shape."""
+    """True if one loop reads only its own elements of flattened arrays shaped like ``shown``."""
     index, resolve = nest.loop.index, builder.dims.resolve
     dims = [resolve(d) for d in shown.type.dims]
     for s in (*nest.ahead, *nest.body.statements):
@@ -131,7 +131,10 @@ def _is_elementwise(
 def _computed(
     nest: CellNest, at: list[Any], made: dict[Var, Statement] | None, builder: Builder
 ) -> tuple[Block, Atom] | None:
-    """What a nest stores in a cell, computed anew; ``made``: of flat arrays as they were."""
+    """The statements that compute what a nest stores at index ``at``, and their result, or None.
+
+    ``made``: the definitions of flattened arrays, which are read in their original shape.
+    """
     store = nest.store(0)
     assert store is not None
     box = nest.box(store, builder)

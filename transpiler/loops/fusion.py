@@ -1,8 +1,8 @@
-"""Which statements on arrays become loops over scalars, and which share a loop.
+"""Plan which array statements become loops over scalars, and which of them share a loop.
 
-A *root* is an array, or a reduced number, that a loop nest writes; what only roots read is virtual:
-its elements are computed where they are needed. Roots over the same space share their loops as far
-as each reads the others' elements of the same round.
+A *root* is an array, or a reduced number, that a loop nest writes. An array that only roots read is
+*virtual*: its elements are computed where they are needed. Roots over the same iteration space
+share loops as far as each reads elements that the others write in the same iteration.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from calque.transpiler.primitives.indexing import copy, getitem, update_add
 from calque.transpiler.primitives.reductions import prod, sum_
 from calque.transpiler.primitives.templates import indexed_dims
 
-_HEAVY = 12  # work worth an array rather than doing it twice
-_MOST_ARRAYS = 12  # in one nest: more, and the compiler gives up vectorizing
-_VAST = 512  # work that is done once, whoever reads what comes of it
+_HEAVY = 12  # repeated work per element that is worth keeping an array
+_MOST_ARRAYS = 12  # in one nest: with more, the compiler gives up vectorizing
+_VAST = 512  # work per element that is never repeated for several readers
 
 
 class Fusion:
-    """Plans one block: ``units`` are its statements and nests, in an order that works."""
+    """The plan of one block: ``units`` are its statements and nests, in a valid order."""
 
     def __init__(
         self,
@@ -69,18 +69,18 @@ class Fusion:
         self.grid = grid
         self.kept = kept  # statements that stay as they are
         self.owned = owned
-        self.renewed: dict[int, int] = {}  # statements written for others
-        self.placed = True  # whether the place that the last root tried writes can be told
-        self.stored = self._read_widely()  # virtual arrays that are better kept in memory
+        self.renewed: dict[int, int] = {}  # new statement id to the id of the one it replaces
+        self.placed = True  # whether the index that the last tried root writes is known
+        self.stored = self._read_widely()  # arrays kept in memory though they could be virtual
         self.virtual = Virtual()
         self.roots: dict[int, Root] = {}
         self.plan()
         self.uses_of_owned = UsesOfOwned(block, owned)
 
-    # which statement is what
+    # classification of statements
 
     def plan(self) -> None:
-        """Until the choice of what is in memory is settled."""
+        """Classify and group until the choice of arrays in memory no longer changes."""
         for _ in range(40 + 3 * len(self.block.statements)):
             if self._classify() and self._group() and not self._in_place().write():
                 return
@@ -90,7 +90,7 @@ class Fusion:
         self._group()
 
     def _read_widely(self) -> set[Var]:
-        """Arrays behind which much work lies, and that several read: no nest does it again."""
+        """Expensive arrays with several readers, kept so that no nest repeats the work."""
         found: set[Var] = set()
         costs: dict[Any, int] = {}
         uses = self._uses()
@@ -110,7 +110,7 @@ class Fusion:
         )
 
     def _classify(self) -> bool:
-        """Find roots and virtual arrays; False where one turned out to have no elements."""
+        """Find roots and virtual arrays; False if a statement turned out not to become a loop."""
         self.virtual, self.roots = Virtual(), {}
         escaping = {a for a in self.block.results if isinstance(a, Var)} | self.stored
         kinds: dict[int, str] = {}
@@ -148,7 +148,7 @@ class Fusion:
         return not self._overlapping()
 
     def _overlapping(self) -> bool:
-        """A store of values that come from other places of its array: all are read first."""
+        """Keep values that a store reads elsewhere in its own array in memory; True if any."""
         found = False
         for root in self.roots.values():
             base, value = (*root.statement.args, None)[:2]
@@ -173,7 +173,7 @@ class Fusion:
             return ""
         primitive = s.primitive
         if primitive.reduction is not None:
-            none = not type_of(wrap(s.args[0])).ndim or s.params["axis"] == ()  # nothing to go over
+            none = not type_of(wrap(s.args[0])).ndim or s.params["axis"] == ()  # no axis to reduce
             return "reduce" if not none and self._has_elements(s) else ""
         if not s.out.type.ndim or not self.allowed(s):
             return ""
@@ -184,18 +184,18 @@ class Fusion:
         return ""
 
     def _has_elements(self, s: Apply) -> bool:
-        """Whether a reduction without a value for nothing gets something: noted as a condition."""
+        """True if loops can compute a reduction: only sums take ``dtype``, no complex extrema."""
         summed = s.primitive in (sum_, prod)
         if not self.allowed(s) or (s.params.get("dtype") is not None and not summed):
             return False
         return s.out.type.dtype.kind != "c" or not s.primitive.reduction.needs_elements
 
     def _surely_some(self, dim: DimLike) -> bool:
-        """Whether a size is known not to be 0; for arguments, a condition of the program."""
+        """True if a size is not 0, if need be under an assumption on argument sizes."""
         return dim > 0 if isinstance(dim, int) else self.builder.dims.assume_nonnegative(dim - 1)
 
     def _region(self, s: Apply) -> tuple[DimLike, ...]:
-        """The dimensions of what a store stores."""
+        """The dimensions of the region that a store writes; empty if a mask selects it."""
         base, _, *dynamic = s.args
         if not isinstance(base, Var):
             return ()
@@ -205,7 +205,7 @@ class Fusion:
         return tuple(self.builder.dims.resolve(d) for d in dims)
 
     def _better_whole(self, s: Statement) -> bool:
-        """Views cost nothing, and allocation is better left to NumPy."""
+        """True if NumPy does ``s`` better than a loop: views, copies and allocations."""
         assert isinstance(s, Apply)
         if s.primitive.kind == "creation" or s.primitive in (copy, full):
             return True
@@ -213,10 +213,10 @@ class Fusion:
             return False
         return not (s.primitive.copies and s.primitive.copies(*map(wrap, s.args), **s.params))
 
-    # what a root reads
+    # roots and what they read
 
     def _root(self, s: Apply, kind: str) -> Root | Apply:
-        """A statement and what it reads; else what stands in the way of its elements."""
+        """The root of a statement, with its reads; else the statement that no loop can compute."""
         resolve = self.builder.dims.resolve
         if kind == "reduce":
             source = type_of(wrap(s.args[0]))
@@ -239,8 +239,8 @@ class Fusion:
         except CalqueError:
             return s
         if root.scattered and s.primitive is update_add:
-            return s  # what an index array names twice counts once
-        # the trial may have found another number of the same value than the one that is written
+            return s  # NumPy adds once where an index array repeats an index
+        # the trial may have used another variable with the value of the one that is written
         named = [a for v, _ in root.computed for a in self._operands(v)]
         read = [*core.free_vars(trial), *named, *s.args]
         root.scalars = {v for v in read if isinstance(v, Var) and not v.type.ndim}
@@ -248,7 +248,7 @@ class Fusion:
         return root
 
     def _replace(self, s: Apply, views: list[Apply]) -> None:
-        """Put a view, a store to all of it and the way back in the place of a store."""
+        """Replace a store by a view, a store into all of the view, and the inverse of the view."""
         take, _, back = views[-3:]
         self.kept |= {id(take), id(back)}
         self.at_hand.see(take.outs)
@@ -258,7 +258,7 @@ class Fusion:
         self.block.statements[at : at + 1] = views
 
     def _try(self, root: Root) -> list[Any]:
-        """Write one round, to see what it reads; the element and its place."""
+        """Write one iteration to note what it reads; return the element and its index."""
         reader = Reader(self.builder, self.virtual, self.at_hand)
         indices = [
             0 if dim == 1 else loop_index(0, dim - 1, NAMES[min(k, 5)])
@@ -281,20 +281,20 @@ class Fusion:
         return [atom(v) for v in (value, *place)]
 
     def _distinct(self, root: Root) -> bool:
-        """Whether every round of a store writes another element."""
+        """True if every iteration of a store writes a different element."""
         places = [set(dim_symbols(d)) & set(root.symbols) for d in root.written]
         own = [s for s, d in zip(root.symbols, root.space, strict=True) if d != 1]
         return all(any(p == {s} for p in places) for s in own)
 
-    # which share loops
+    # grouping of roots into nests
 
     def _group(self) -> bool:
-        """Order nests and statements; False where an array should be in memory after all."""
+        """Form nests and order them; False if an array must be kept in memory after all."""
         self.uses = self._uses()
         self.order = UnitOrder()
         maker: dict[Var, Unit] = {}
         readers: dict[Var, list[Unit]] = {}
-        guards: list[Unit] = []  # what comes after them may read outside of arrays without them
+        guards: list[Unit] = []  # later units may be out of bounds without them
         acted: list[Unit] = []  # the last statement that prints or asserts: these keep their order
         for s in self.block.statements:
             if isinstance(s, Apply) and s.outs[0] in self.virtual:
@@ -322,7 +322,7 @@ class Fusion:
         return not self._read_too_late()
 
     def _read_too_late(self) -> bool:
-        """Put in memory what is read of an array only after a store to it."""
+        """Keep virtual arrays that would be read after their source changes; True if any."""
         when: dict[Root, tuple[int, tuple[int, ...]]] = {}
         for number, unit in enumerate(self.units):
             for path, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
@@ -343,7 +343,7 @@ class Fusion:
         return made.args if made is not None else ()
 
     def _uses(self) -> Counter[Any]:
-        """How often each array is read, here or in blocks within."""
+        """The number of statements and results that read each array, in nested blocks too."""
         count = Counter(a for s in self.block.statements for a in core.operands(s))
         for s in self.block.statements:
             count.update(v for inner in core.blocks_of(s) for v in core.free_vars(inner))
@@ -359,7 +359,7 @@ class Fusion:
         return {*reads(s)}
 
     def _place(self, root: Root, needs: list[Unit]) -> Unit:
-        """The nest that takes a root in, or a new one."""
+        """The nest that a root joins, or a new one."""
         for unit in self.order.sharing(root, needs):
             depth = self._shared(unit, root) if unit.dim == root.space[0] else 0
             if depth:
@@ -368,16 +368,16 @@ class Fusion:
         return nest_of(root, 0)
 
     def _shared(self, unit: Loop, root: Root) -> int:
-        """How many of a nest's loops a root can share."""
+        """The number of a nest's loops that a root can share."""
         inside = unit.roots()
         arrays = set().union(*(r.arrays() for r in inside))
-        # a store and what it goes on with are one array
+        # the result of a store and the array it updates are one array
         again = sum(r.kind == "store" for r in (*inside, root))
         if not arrays & root.arrays() or len(arrays | root.arrays()) - again > _MOST_ARRAYS:
             return 0
         if len(root.space) > 1 and any(r.in_turn() != root.in_turn() for r in inside):
             if all(sum(d != 1 for d in v.type.dims) < 2 for v in arrays & root.arrays()):
-                return 0  # what could have threads would have none, and no memory is saved
+                return 0  # a parallel loop would become serial, and no memory is saved
         depth, now = 0, unit
         while now.dim == root.space[depth]:
             alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
@@ -395,7 +395,7 @@ class Fusion:
             stores = stores_before(root, leaf)
             depth -= not (together and all(told_apart(r, root, self.builder) for r in stores))
         if self.grid and depth < len(root.space):
-            # a thread has a cell of all loops, but where a row is summed
+            # a thread computes one element of the whole space, unless a row is reduced
             return depth if any(r.kind == "reduce" for r in (*inside, root)) else 0
         return depth
 
@@ -407,17 +407,17 @@ class Fusion:
             now = last
         now.children.append(nest_of(root, depth) if depth < len(root.space) else root)
 
-    # what is computed too often
+    # repeated computation
 
     def _too_often(self, order: Sequence[Unit]) -> bool:
-        """Put a virtual array in memory that several nests would compute at some cost."""
+        """Keep virtual arrays that several nests would compute at some cost; True if any."""
         places: dict[Var, set[Any]] = {}
         for unit in order:
             for leaf, roots in leaves(unit, ()) if isinstance(unit, Loop) else ():
                 for root in roots:
                     names: dict[str, DimLike] = dict(zip(root.symbols, map(symbol, NAMES)))
                     for var, index in root.computed:
-                        moved = [d for d in index if not isinstance(d, int)]  # columns are apart
+                        moved = [d for d in index if not isinstance(d, int)]  # no constants
                         at = tuple(str(substitute_dim(d, names)) for d in moved)
                         places.setdefault(var, set()).add((id(unit), leaf, at))
         often = {v for v, found_at in places.items() if len(found_at) > 1}
@@ -439,7 +439,7 @@ class Fusion:
         return found
 
     def _of_columns_again(self, order: Sequence[Unit]) -> set[Var]:
-        """Vectors computed of a column of a matrix that a nest would go through for each row."""
+        """Vectors computed from a matrix column that a nest would compute again for each row."""
         columns: set[Var] = set()
         made: set[Var] = set()
         for var, s in self.virtual.items():

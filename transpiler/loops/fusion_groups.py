@@ -1,4 +1,4 @@
-"""What a loop nest writes: its roots, the loops around them, and what one round computes."""
+"""Loop nests of fused statements: their roots, their loops, and the value of one iteration."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ NAMES = ("i", "j", "k", "l", "m", "n")
 
 @dataclass(eq=False)
 class Root:
-    """One array, or number, that a nest computes."""
+    """An array, or a number, that a nest computes."""
 
     statement: Apply
     kind: str  # "map", "store", "reduce"
     space: tuple[DimLike, ...]
     reduced: tuple[int, ...] = ()
-    symbols: tuple[str, ...] = ()  # of the indices, in the trial
-    written: tuple[DimLike, ...] = ()  # the place of the element written, by these symbols
+    symbols: tuple[str, ...] = ()  # of the loop counters, in the trial
+    written: tuple[DimLike, ...] = ()  # the index of the written element, in these symbols
     loads: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
     computed: list[tuple[Var, tuple[DimLike, ...]]] = field(default_factory=list)
     scalars: set[Var] = field(default_factory=set)
     guarded: list[DimLike] = field(default_factory=list)  # sizes that must not be 0
-    scattered: bool = False  # several rounds may write one element
+    scattered: bool = False  # several iterations may write one element
 
     @property
     def out(self) -> Var:
-        """What it defines."""
+        """The variable that the root's statement defines."""
         return self.statement.outs[0]
 
     @property
     def suffix(self) -> int:
-        """The loop at which its sum begins: all from there on are reduced."""
+        """The depth of the first of the innermost loops that all reduce an axis."""
         start = len(self.space)
         while start and start - 1 in self.reduced:
             start -= 1
         return start
 
     def arrays(self) -> set[Var]:
-        """The arrays in memory that it touches."""
+        """The arrays in memory that the root reads or writes."""
         base = self.statement.args[:1] if self.kind == "store" else ()
         return {v for v, _ in self.loads} | {self.out, *base}
 
     def in_turn(self) -> bool:
-        """Whether the rounds of the outermost loop add to the same elements."""
+        """True if the iterations of the outermost loop add to the same elements."""
         return 0 in self.reduced
 
 
 @dataclass(eq=False)
 class Loop:
-    """One loop of a nest; its children run one after the other in each round."""
+    """One loop of a nest; its children run one after the other in each iteration."""
 
     dim: DimLike
     children: list[Loop | Root] = field(default_factory=list)
 
     def roots(self) -> list[Root]:
-        """All roots within."""
+        """All roots in the loop and its inner loops."""
         return [
             r for c in self.children for r in (c.roots() if isinstance(c, Loop) else [c])
         ]
 
 
 def leaves(unit: Loop, path: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[Root]]]:
-    """The roots of each loop, with the way to it: which child of the loop around, and so on."""
+    """The roots directly in each loop, with its path: the child position at each level."""
     found: list[tuple[tuple[int, ...], list[Root]]] = []
     own = [c for c in unit.children if isinstance(c, Root)]
     if own:
@@ -82,7 +82,7 @@ def leaves(unit: Loop, path: tuple[int, ...]) -> list[tuple[tuple[int, ...], lis
 
 
 def nest_of(root: Root, depth: int) -> Loop:
-    """The loops of one root, from some depth on."""
+    """The loops of one root, from ``depth`` inward."""
     inner: Loop | Root = root
     for dim in reversed(root.space[depth:]):
         inner = Loop(dim, [inner])
@@ -91,7 +91,7 @@ def nest_of(root: Root, depth: int) -> Loop:
 
 
 def weight(s: Statement) -> int:
-    """What a statement costs for each element, an addition being 1."""
+    """The cost of a statement per element; an addition costs 1."""
     if not isinstance(s, Apply) or s.primitive.kind in ("indexing", "store", "size", "linear"):
         return 0
     if s.primitive.kind == "elementwise" or s.primitive is where:
@@ -99,11 +99,11 @@ def weight(s: Statement) -> int:
     return s.primitive.cost or 2
 
 
-# what one round of a root computes
+# one iteration of a root
 
 
 def write_place(root: Root, indices: Sequence[Any], reader: Reader) -> list[Any]:
-    """The index of the element of the result that a round writes."""
+    """The index of the element of the result that an iteration writes."""
     s = root.statement
     if root.kind == "map":
         return list(indices)
@@ -121,7 +121,7 @@ def write_place(root: Root, indices: Sequence[Any], reader: Reader) -> list[Any]
 
 
 def value_of(root: Root, indices: Sequence[Any], reader: Reader) -> Any:
-    """The element that a round adds or writes."""
+    """The element that an iteration adds or writes."""
     s = root.statement
     if root.kind == "map":
         place = s.outs[0]
@@ -137,7 +137,7 @@ def value_of(root: Root, indices: Sequence[Any], reader: Reader) -> Any:
 
 
 def _in_order(root: Root, indices: Sequence[Any], reader: Reader) -> None:
-    """Compute what is needed at the same place in the order of the program, not recursively."""
+    """Compute operands at the same index in program order, rather than recursively."""
     pending = [a for a in root.statement.args if isinstance(a, Var)]
     wanted: set[Var] = set()
     while pending:
@@ -158,7 +158,7 @@ def _same_space(var: Var, root: Root, reader: Reader) -> bool:
 
 
 def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
-    """Whether every element is computed from elements at its own place, and from numbers."""
+    """True if every element is computed only from elements at its own index and numbers."""
     index = tuple(symbol(s) for s in root.symbols)
     for var, read in [*root.loads, *root.computed]:
         if tuple(read) != index:
@@ -174,9 +174,9 @@ def keeps_place(root: Root, virtual: dict[Var, Apply]) -> bool:
 def in_order_of_memory(
     roots: Sequence[Root], virtual: dict[Var, Apply], builder: Builder, sums: bool
 ) -> bool:
-    """Whether one loop can go through the elements of arrays of several dimensions.
+    """True if one loop can compute roots of several dimensions, element by element in memory.
 
-    Also for ``sums`` of all of them, where its rounds are in no order.
+    With ``sums``, roots may also be sums over all axes, whose iterations are in no order.
     """
     space = roots[0].space
     all_axes = tuple(range(len(space)))

@@ -1,4 +1,4 @@
-"""Which roots can share a loop: each reads of the others what the same round wrote, or nothing."""
+"""Legality of fusion: roots share a loop if no iteration needs elements of another iteration."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def in_step(
     beside: Sequence[Root],
     builder: Builder,
 ) -> bool:
-    """Whether ``second`` reads of ``first`` only what the same round of a loop wrote.
+    """True if ``first`` and ``second`` depend on each other only within iterations of a loop.
 
-    ``depth`` is the loop's, ``alone`` the arrays that are read once, ``beside`` all that the loop
-    has already: of an array that is stored into again and again, all versions are one.
+    ``depth`` is the depth of the loop, ``alone`` the arrays that are read once, and ``beside`` all
+    roots already in the loop. All versions of an array that several stores update count as one.
     """
     if first.out in second.scalars:
         return False
@@ -61,7 +61,7 @@ def in_step(
 
 
 def stores_before(store: Root, roots: Sequence[Root]) -> list[Root]:
-    """Of some roots the stores into the array that a store goes on with."""
+    """The stores, among the given roots, that made the array which ``store`` updates."""
     makers = {r.out: r for r in roots if r.kind == "store"}
     found: list[Root] = []
     while store.kind == "store" and store.statement.args[0] in makers:
@@ -71,16 +71,16 @@ def stores_before(store: Root, roots: Sequence[Root]) -> list[Root]:
 
 
 def versions_before(store: Root, roots: Sequence[Root]) -> set[Var]:
-    """What the array that a store goes on with is and was, as far back as some roots know it."""
+    """All earlier versions of the array that ``store`` updates, as far as ``roots`` tell."""
     if store.kind != "store":
         return set()
     return {r.statement.args[0] for r in (store, *stores_before(store, roots))}
 
 
 def _next_in_row(first: Root, second: Root, depth: int) -> bool:
-    """Whether a store can follow the one before it within each round of a loop.
+    """True if a store can follow the store before it within each iteration of a loop.
 
-    In the innermost one both may, of the same space, if ``told_apart`` says so.
+    In the innermost loop, both need equally many loops, and ``told_apart`` must hold too.
     """
     inner = min(len(first.space), len(second.space)) - 1
     if depth > inner or not first.symbols[depth]:
@@ -91,7 +91,7 @@ def _next_in_row(first: Root, second: Root, depth: int) -> bool:
 
 
 def told_apart(first: Root, second: Root, builder: Builder) -> bool:
-    """Whether it is known if the elements that two stores of a round write are one or two."""
+    """True if two stores of one iteration are known to write one element, or known to differ."""
     if first.scattered or second.scattered:
         return False
     own = _own(first, second)
@@ -99,18 +99,18 @@ def told_apart(first: Root, second: Root, builder: Builder) -> bool:
 
 
 def one_place(first: Root, second: Root) -> bool:
-    """Whether two stores of a round write the same element."""
+    """True if two stores of one iteration write the same element."""
     return first.written == _own(first, second)
 
 
 def _own(first: Root, second: Root) -> tuple[DimLike, ...]:
-    """Where ``second`` writes, by the counters of ``first``."""
+    """The index that ``second`` writes, in the counters of ``first``."""
     names = _renamed(second, first)
     return tuple(substitute_dim(d, names) for d in second.written)
 
 
 def _same_round(first: Root, depth: int, place: Place, second: Root) -> bool:
-    """Whether a place of ``second`` is one that only the same round of ``first`` writes."""
+    """True if only the same iteration of ``first`` writes index ``place`` of ``second``."""
     mine, names = first.symbols[depth], _renamed(second, first)
     spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
     return bool(spots) and all(
@@ -119,12 +119,12 @@ def _same_round(first: Root, depth: int, place: Place, second: Root) -> bool:
 
 
 def _renamed(root: Root, other: Root) -> dict[str, DimLike]:
-    """The counters of one root by those of another in the same loops."""
+    """Map the counters of ``root`` to those of ``other`` in the same loops."""
     return dict(zip(root.symbols, map(symbol, other.symbols), strict=False))
 
 
 def same_element(first: Root, second: Root) -> bool:
-    """Whether ``second`` reads of ``first`` only the element that the round writes."""
+    """True if ``second`` reads only the element of ``first`` that the same iteration writes."""
     names = _renamed(second, first)
     reads = [read for var, read in second.loads if var is first.out]
     places = [tuple(substitute_dim(d, names) for d in read) for read in reads]
@@ -132,7 +132,7 @@ def same_element(first: Root, second: Root) -> bool:
 
 
 def elsewhere(read: Place, root: Root, builder: Builder) -> bool:
-    """Whether no round of a store writes what any round reads there: another row, say."""
+    """True if no iteration of ``root`` writes an element that any iteration reads at ``read``."""
     dims, values = builder.dims, builder.dim_values
     steady = set(dims.arguments).union(
         *(dim_symbols(dims.resolve(values[v])) for v in root.scalars if v in values)

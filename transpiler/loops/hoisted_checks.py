@@ -1,4 +1,4 @@
-"""One question before an innermost loop stands for the check of an index in each of its rounds.
+"""Replace the index checks in an innermost loop's iterations by one test before the loop.
 
 Before::
 
@@ -6,8 +6,9 @@ Before::
         y[r] += packed[checked_index(place, packed.shape[0])] * x
         place += 1
 
-After: what moves evenly from round to round is inside everywhere if it is so in the first round and
-in the last. Where the answer is no, each round asks, and the error comes where Python's does::
+After: an index that changes by a constant is in bounds in all iterations if it is so in the first
+and in the last. If the test fails, each iteration checks, and the error is raised where Python
+raises it::
 
     last = place + d - q - 2
     if place >= 0 and place <= last and last < packed.shape[0]:
@@ -50,7 +51,7 @@ _OF_INTEGERS: dict[Primitive, Callable[..., int]] = {
     maximum: max,
     minimum: min,
 }
-_MOST = 40  # statements of a body that is written twice
+_MOST = 40  # the most statements of a body, which is written twice
 
 
 def hoist_checks(
@@ -59,7 +60,7 @@ def hoist_checks(
     compiles: Callable[[Statement], bool],
     raises: Callable[[Statement], bool],
 ) -> None:
-    """Ask before such loops of kernels, in place; ``raises``: whether a statement may do so."""
+    """Test before such loops of kernels, in place; ``raises``: true if a statement may raise."""
 
     def visit(block: Block, compiled: bool) -> None:
         for s in list(block.statements):
@@ -79,14 +80,14 @@ def hoist_checks(
 
 @dataclass(eq=False)
 class _CheckedLoop:
-    """An innermost loop, and the indices that its rounds check."""
+    """An innermost loop, and the indices that its iterations check."""
 
     loop: For
     builder: Builder
-    made: dict[Var, Statement] = field(default_factory=dict)  # by what the loop defines
+    made: dict[Var, Statement] = field(default_factory=dict)  # the definition of each variable
 
     def versions(self, raises: Callable[[Statement], bool]) -> list[Statement]:
-        """What stands in the loop's place; nothing where it stays."""
+        """The statements that replace the loop; none if it stays."""
         loop = self.loop
         statements = list(core.walk(loop.body))
         checks = [s for s in statements if isinstance(s, Apply) and s.primitive is checked_index]
@@ -95,7 +96,7 @@ class _CheckedLoop:
         if not all(isinstance(s, (Apply, If)) for s in statements):
             return []
         if any(raises(s) for s in statements if s not in checks):
-            return []  # the rounds would stay one after the other
+            return []  # the iterations would stay sequential
         self.made = dict.fromkeys((loop.index, *loop.phis), loop)
         self.made.update((out, s) for s in statements for out in s.outs)
         if any(self._slope(s.args[0]) is None for s in checks):
@@ -105,14 +106,14 @@ class _CheckedLoop:
                 answer = self._question(checks)
                 if answer is not None:
                     self._choice(answer, checks)
-        except OverflowError:  # a number as it is written, of Python's
+        except OverflowError:  # of Python integers
             return []
         return made.statements if answer is not None else []
 
-    # the question
+    # the test before the loop
 
     def _slope(self, a: Atom) -> int | None:
-        """By how much an integer grows when the counter does by one; None where that changes."""
+        """The growth of an integer when the counter grows by one; None if it is not constant."""
         if not isinstance(a, Var) or a not in self.made:
             return 0
         if a.type.ndim or a.type.dtype != np.int64:
@@ -131,7 +132,7 @@ class _CheckedLoop:
         return _combined(s, slopes)  # type: ignore[arg-type]
 
     def _growth(self, phi: Var) -> int | None:
-        """The number that each round adds to what the loop carries."""
+        """The constant that each iteration adds to a carried number; None if there is none."""
         s = self.made.get(self.loop.body.results[self.loop.phis.index(phi)])
         if not isinstance(s, Apply) or s.primitive not in (add, subtract):
             return None
@@ -143,7 +144,7 @@ class _CheckedLoop:
         return right if s.primitive is add else -right
 
     def _at(self, a: Atom, counter: Atom) -> Atom:
-        """An integer that moves evenly, in the round of a counter."""
+        """The value of an integer of constant slope in the iteration of ``counter``."""
         if not isinstance(a, Var) or a not in self.made:
             return a
         if a is self.loop.index:
@@ -155,7 +156,7 @@ class _CheckedLoop:
         return _computed(s.primitive, *(self._at(b, counter) for b in s.args))
 
     def _carried(self, phi: Var, counter: Atom) -> Atom:
-        """What a loop carries into the round of a counter."""
+        """The value of a carried number at the start of the iteration of ``counter``."""
         growth = self._growth(phi)
         assert growth is not None
         start = self.loop.inits[self.loop.phis.index(phi)]
@@ -163,7 +164,7 @@ class _CheckedLoop:
         return _computed(add, start, _computed(multiply, _computed(subtract, *gap), growth))
 
     def _question(self, checks: list[Apply]) -> Atom | None:
-        """Whether all indices are inside in the first round and in the last."""
+        """The test that all indices are in bounds in the first and the last iteration, or None."""
         loop, tests = self.loop, dict[tuple[Primitive, Atom, Atom], Atom]()
         last = _computed(subtract, loop.stop, loop.step)
         for s in checks:
@@ -183,7 +184,7 @@ class _CheckedLoop:
             if slope and not self._holds(low, high, abs(slope), last):
                 if abs(slope) > 1:
                     return None
-                wanted.insert(1, (less_equal, low, high))  # else the last one has overflowed
+                wanted.insert(1, (less_equal, low, high))  # otherwise the last one has overflowed
             for primitive, place, bound in wanted:
                 if (primitive, place, bound) not in tests:
                     found = apply(primitive, wrap(place), wrap(bound))
@@ -197,7 +198,7 @@ class _CheckedLoop:
         return answer
 
     def _holds(self, low: Atom, high: Atom, slope: int, last: Atom) -> bool:
-        """Whether it is known that no place overflows between the least and the largest."""
+        """True if no index between the least and the largest can overflow."""
         dims = self.builder.dims
         places = (low, high, self.loop.start, last)
         least, largest, first, end = (self.builder.dim_of(wrap(a)) for a in places)
@@ -205,10 +206,10 @@ class _CheckedLoop:
         same = dims.resolve(largest - least) == dims.resolve(rounds * slope)
         return same and all(map(dims.is_exact, (least, largest, first, end)))
 
-    # the two loops
+    # the two versions of the loop
 
     def _choice(self, answer: Atom, checks: list[Apply]) -> None:
-        """Emit the loop that asks nothing beside the one that asks in each round."""
+        """Emit a branch between the loop without checks and the loop with checks."""
         loop, builder = self.loop, self.builder
         outs = loop.outs
         mapping: dict[Var, Atom] = {}
@@ -225,7 +226,7 @@ class _CheckedLoop:
         builder.emit(If(outs, answer, Block(then.statements, results), orelse, loop.origin))
 
     def _without_counters(self, free: For, mapping: dict[Var, Atom]) -> list[Atom]:
-        """Emit a copy of the loop that carries no counter beside its own; what comes of it."""
+        """Emit a copy of the loop that carries no other counters; return its results."""
         builder, own = self.builder, self.loop
         counters = [p for p in own.phis if not p.type.ndim and self._slope(p) is not None]
         grown = {mapping[p] for p in counters}
@@ -239,7 +240,7 @@ class _CheckedLoop:
         with builder.block() as rounds:
             for s in (*first.statements, *free.body.statements):
                 if isinstance(s, Apply):
-                    builder.record(s)  # and what its numbers are: a sweep back has reloaded some
+                    builder.record(s)  # with known integers, of which a reverse pass reloads some
                 else:
                     builder.emit(s)
         free.body.statements = rounds.statements
@@ -266,7 +267,10 @@ class _CheckedLoop:
 
 
 def _computed(primitive: Primitive, *args: Atom) -> Atom:
-    """The result of an operation on integers; of Python's, as Python has it, within 64 bits."""
+    """The result of an operation on integers, folded for Python integers.
+
+    OverflowError is raised if the folded result has more than 64 bits.
+    """
     if all(type(a) is int for a in args):
         found = _OF_INTEGERS[primitive](*args)
         if not -(2**63) <= found < 2**63:
@@ -280,7 +284,7 @@ def _computed(primitive: Primitive, *args: Atom) -> Atom:
 
 
 def _combined(s: Apply, slopes: list[int]) -> int | None:
-    """The slope of a sum or a product; None where it changes from round to round, or is unknown."""
+    """The slope of a sum or a product; None if it is not a known constant."""
     if s.primitive is add:
         return slopes[0] + slopes[1]
     if s.primitive is subtract:

@@ -1,4 +1,4 @@
-"""Products of a matrix with rows that the rounds of a loop go over, made before it as one product.
+"""Hoist products of a matrix with one row per iteration out of a loop, as one matrix product.
 
 Before::
 
@@ -11,9 +11,10 @@ After::
     for t in range(n):
         h = np.tanh(x_dot_W[t] + h @ U)
 
-BLAS reads the matrix once for many rows, which a round does for each. No row but those of rounds is
-read. Of a matrix rounds may read less and less, or more and more, as ``x[i] @ x[i + 1 :].T`` does:
-all of it is multiplied, twice what is read, and several times faster.
+BLAS reads the matrix once for many rows; each iteration would read it for one row. Only the rows
+that iterations use are read. Iterations may use a shrinking or a growing part of the matrix, as in
+``x[i] @ x[i + 1 :].T``: then all of it is multiplied, which is twice the work and still several
+times faster.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PRODUCTS = (matmul, dot)
 
 
 def products_ahead(function: Function, builder: Builder) -> None:
-    """Make such products before the loops of the function, in place."""
+    """Hoist such products out of the loops of a function, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
         for s in function.body.statements:
@@ -46,7 +47,7 @@ def products_ahead(function: Function, builder: Builder) -> None:
 
 
 def _before(loop: For, builder: Builder) -> list[Statement]:
-    """The statements before a loop, which reads what they make."""
+    """Let a loop read hoisted products; return the statements that compute them before it."""
     rounds = Rounds(loop, builder)
     if not rounds.can_be_counted():
         return []
@@ -64,7 +65,7 @@ def _before(loop: For, builder: Builder) -> list[Statement]:
 
 
 def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
-    """The statements that read a product which the open block makes; None where it stays."""
+    """The statements that read the product, which the open block computes; None if it stays."""
     if s.primitive not in PRODUCTS or s.out.type.ndim != 1:
         return None
     left, right = s.args
@@ -103,7 +104,7 @@ def _is_worth(s: Apply, part: Section, length: DimLike, rounds: Rounds) -> bool:
 
 
 def _named(reading: Block, found: Any, s: Apply) -> Block | None:
-    """The reading of a row under the product's old name."""
+    """Let a block that reads a row define the product's variable; None if dtypes differ."""
     last = reading.statements[-1]
     assert isinstance(last, Apply) and last.out is atom(found)
     if last.out.type.dtype != s.out.type.dtype:

@@ -1,6 +1,6 @@
-"""Results that can take the memory of an array which nobody reads any more.
+"""Elementwise results written into the memory of an array that is not read any more.
 
-``x = x + v`` in a loop would have a new array in each round; as a store into ``x`` it has none.
+``x = x + v`` in a loop would allocate an array in each iteration; a store into ``x`` needs none.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.loops.fusion_groups import Loop, Root, leaves
 from calque.transpiler.primitives.indexing import update
 
-Owned = Mapping[Var, Atom]  # arrays that are the block's own, with what their memory is to hold
+# arrays that only the block uses, with the value that their memory must hold at its end
+Owned = Mapping[Var, Atom]
 
 
 class InPlace:
-    """Finds such results in the planned units of one block, and writes them as stores."""
+    """Find results that can reuse a dead array in the units of one block; write them as stores."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class InPlace:
         self.renewed = renewed
         self.leaf: dict[Root, tuple[int, tuple[int, ...]]] = {}
         self.kept: set[Var] = {a for a in block.results if isinstance(a, Var)}
-        self.read: dict[Var, int] = {}  # by statements that are no loop over elements: the last
+        self.read: dict[Var, int] = {}  # unit of an array's last read outside of element loops
         for number, unit in enumerate(units):
             if isinstance(unit, Loop):
                 for path, roots in leaves(unit, ()):
@@ -49,7 +50,7 @@ class InPlace:
                     self.kept.update(core.free_vars(inner))
 
     def write(self) -> bool:
-        """Write results as stores, each into an array of its own; False where there is none."""
+        """Write results as stores, each into another array; return False if there is none."""
         taken: set[Var] = set()
         for root in self.leaf:
             if root.kind != "map":
@@ -62,7 +63,7 @@ class InPlace:
         return bool(taken)
 
     def _free(self, var: Var, root: Root) -> bool:
-        """Whether the array is the block's, and read last by the rounds that write the result."""
+        """True if ``root`` may be stored into ``var``: it is owned, and last read by this loop."""
         out = root.out
         if var is out or var in self.kept or var.type.dtype != out.type.dtype:
             return False
@@ -76,7 +77,7 @@ class InPlace:
         return all(self._read_before(var, root, other) for other in self.leaf)
 
     def _read_before(self, var: Var, root: Root, other: Root) -> bool:
-        """Whether another root reads an array before this one writes there, if it reads it."""
+        """True if ``other`` does not read ``var``, or only before ``root`` overwrites it."""
         reads = [read for v, read in other.loads if v is var]
         if other.kind == "store" and other.statement.args[0] is var:
             return False
@@ -99,7 +100,7 @@ class InPlace:
 
 
 def _handed_on(block: Block) -> Iterator[Var]:
-    """What may be in the memory of something that outlives a block: results, loops, and views."""
+    """Yield arrays whose memory may outlive a block: its results, operands of loops and views."""
     yield from (a for a in block.results if isinstance(a, Var))
     for s in core.walk(block):
         match s:
@@ -114,7 +115,7 @@ def _handed_on(block: Block) -> Iterator[Var]:
 
 
 def versions(target: Atom, block: Block) -> Iterator[Var]:
-    """An array, and what a block makes it of by stores, latest first."""
+    """Yield an array, then its earlier versions before the stores of a block, latest first."""
     made = {v: s for s in block.statements for v in s.outs}
     while isinstance(target, Var):
         yield target
@@ -128,19 +129,19 @@ def versions(target: Atom, block: Block) -> Iterator[Var]:
 
 
 class UsesOfOwned:
-    """The places where a planned block reads arrays of its own, and the branches that make them."""
+    """The last reads of the arrays that only a block uses, and the branches that update them."""
 
     def __init__(self, block: Block, owned: Owned):
         self.read: dict[Var, int] = {}  # the number of the last statement that reads an array
         self.number = {id(s): number for number, s in enumerate(block.statements)}
-        self.made: dict[int, list[tuple[Var, Var]]] = {}  # by branch: an own array, what it gives
+        self.made: dict[int, list[tuple[Var, Var]]] = {}  # by branch: an own array, its new version
         if not owned:
             return
         makers = {v: id(s) for s in block.statements for v in s.outs}
         for var, target in owned.items():
             if var not in block.results:
                 found = [(makers.get(v), v) for v in versions(target, block)]
-                for maker, v in reversed(found):  # of one branch, the latest
+                for maker, v in reversed(found):  # the latest of each branch
                     self.made.setdefault(maker or 0, []).append((var, v))
         for number, s in enumerate(block.statements):
             self.read.update((a, number) for a in core.operands(s) if isinstance(a, Var))
@@ -148,7 +149,7 @@ class UsesOfOwned:
                 self.read.update(dict.fromkeys(core.free_vars(inner), number))
 
     def in_arm(self, s: If, arm: Block) -> dict[Var, Atom]:
-        """The arrays of the block around that are an arm's own: nobody reads them later."""
+        """Own arrays of the block around ``s`` that ``arm`` may overwrite: not read later."""
         here = self.number.get(id(s), 0)
         return {
             var: arm.results[s.outs.index(made)]

@@ -1,4 +1,4 @@
-"""What a comparison of two counters picks out gets a loop of its own; the rest, rows made once.
+"""Split an inner loop where its counter equals the outer one; hoist the rest as a row.
 
 A Jacobian by columns goes over the elements of an identity matrix::
 
@@ -6,9 +6,9 @@ A Jacobian by columns goes over the elements of an identity matrix::
         for j in range(n):
             H[i, j] = (1.0 if i == j else 0.0) * (1.0 - y[j] * y[j])
 
-Away from the band where the counters meet, all rounds of ``i`` compute the same row, once is enough
-(index-set splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993; what zero
-multiplies is computed still, for it may be infinite)::
+Off the band of equal counters, all iterations of ``i`` compute the same row, so it is computed once
+(index-set splitting: Banerjee, Loop Transformations for Restructuring Compilers, 1993). Factors of
+zero are still computed, because they may be infinite::
 
     for j in range(n):
         row[j] = 0.0 * (1.0 - y[j] * y[j])
@@ -42,7 +42,7 @@ from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.logic import equal
 
 _WIDEST = 8  # elements of a band
-_LEAST = 4  # additions that a row must save for each element
+_LEAST = 4  # cost, in additions, that a row must save for each element
 
 
 def split_bands(
@@ -51,9 +51,9 @@ def split_bands(
     compiles: Callable[[Statement], bool],
     divides: Callable[[Statement], bool],
 ) -> None:
-    """Split the loops within loops that compare both counters, in place.
+    """Split inner loops that compare their counter with the outer one, in place.
 
-    ``divides``: whether a statement may raise ZeroDivisionError: no row is made of it.
+    ``divides``: whether a statement may raise ZeroDivisionError; it is not hoisted into a row.
     """
 
     def visit(block: Block, compiled: bool) -> None:
@@ -70,19 +70,19 @@ def split_bands(
 
 @dataclass(eq=False)
 class Bands:
-    """A loop and the loops in its body that compare their counter with its own."""
+    """A loop whose inner loops compare their counters with its own."""
 
     loop: For
     builder: Builder
     divides: Callable[[Statement], bool]
-    inside: set[Var] = field(default_factory=set)  # what the loop defines
-    before: list[Statement] = field(default_factory=list)  # what makes the rows
-    saved: int = 0  # additions for each element
+    inside: set[Var] = field(default_factory=set)  # variables that the loop defines
+    before: list[Statement] = field(default_factory=list)  # the statements that compute the rows
+    saved: int = 0  # cost saved for each element, in additions
     bounds: dict[tuple[Atom, ...], Atom] = field(default_factory=dict)  # of bands
-    limits: list[Statement] = field(default_factory=list)  # what computes them
+    limits: list[Statement] = field(default_factory=list)  # the statements that compute the bounds
 
     def split(self, around: Block) -> None:
-        """Write the loop's body anew, and the rows before the loop, if that saves enough."""
+        """Rewrite the loop's body, and compute the rows before the loop, if that saves enough."""
         body = self.loop.body
         self.inside = {self.loop.index, *self.loop.phis, *core.defined_vars(body)}
         made: list[Statement] = []
@@ -96,7 +96,7 @@ class Bands:
         around.statements[at:at] = self.before
 
     def _met(self, inner: For) -> dict[Var, int]:
-        """The comparisons of both counters: what is added to the inner one there."""
+        """Map each comparison of both counters to its offset: ``inner = outer + offset``."""
         values, resolve = self.builder.dim_values, self.builder.dims.resolve
         plain = inner.step == 1 and isinstance(inner.start, int) and inner.start >= 0
         known = self.loop.index in values and inner.index in values
@@ -119,7 +119,7 @@ class Bands:
         return {} if wide else found
 
     def _parts(self, inner: For, met: dict[Var, int]) -> list[Statement]:
-        """The loop before the band, along it, and behind it."""
+        """The inner loop as three: before the band, along it, and after it."""
         rows: dict[Var, Var] = {}
         away = self._again(inner.body, dict.fromkeys(met, False), set(met))
         self.inside |= core.defined_vars(away)
@@ -143,14 +143,14 @@ class Bands:
         return made
 
     def _band(self, met: dict[Var, int], inner: For) -> tuple[Atom, Atom]:
-        """Where the inner loop's counter may meet the outer one's."""
+        """The range of the inner counter in which some comparison may hold: start and stop."""
         return (
             self._within(-max(met.values()), inner, "band"),
             self._within(1 - min(met.values()), inner, "band_end"),
         )
 
     def _within(self, offset: int, inner: For, name: str) -> Atom:
-        """The outer counter and a number, between the bounds of the inner loop."""
+        """The outer counter plus ``offset``, clamped to the bounds of the inner loop."""
         key = offset, inner.start, inner.stop
         if key not in self.bounds:
             with self.builder.block() as made, self.builder.at(inner.origin):
@@ -163,7 +163,7 @@ class Bands:
         return self.bounds[key]
 
     def _adds_nothing(self, away: Block, inner: For) -> bool:
-        """Whether all that a loop does is to add zero to a row of zeros, which no -0.0 is in."""
+        """True if, off the band, the loop only adds 0 to an array of zeros, none of them -0.0."""
         stores = [s for s in away.statements if isinstance(s, Apply) and s.out.type.ndim]
         if len(stores) != 1 or len(inner.phis) != 1 or away.results != [stores[0].outs[0]]:
             return False
@@ -194,7 +194,7 @@ class Bands:
         source: Block,
         rows: dict[Var, Var],
     ) -> For:
-        """The loop over a part of its range; what rows have is read from them."""
+        """The loop over a part of its range; values that have a row are read from it."""
         mapping: dict[Var, Atom] = {}
         phis = renewed(self.builder, inner.phis, mapping)
         (counter,) = renewed(self.builder, [inner.index], mapping)
@@ -215,7 +215,7 @@ class Bands:
         return made
 
     def _again(self, body: Block, mapping: dict[Var, Atom], known: set[Var]) -> Block:
-        """A copy of a body, numbers folded; ``known`` need not be computed."""
+        """A copy of a body with constants folded, without the statements that compute ``known``."""
         made: list[Statement] = []
         values = self.builder.dim_values
         for s in body.statements:
@@ -238,7 +238,7 @@ class Bands:
     # rows
 
     def _worth(self, away: Block, counter: Var) -> list[Var]:
-        """The values that are the same in every round of the loop, and are worth keeping."""
+        """The values that are equal in all iterations of the outer loop and cost enough to keep."""
         steady: dict[Var, Apply] = {}
         for s in [*self.loop.body.statements, *away.statements]:
             if isinstance(s, Apply) and _is_pure(s) and self._does_not_raise(s):
@@ -259,7 +259,7 @@ class Bands:
         return kept
 
     def _does_not_raise(self, s: Apply) -> bool:
-        """Whether a value can be had also if no round is to come: what it reads is inside."""
+        """True if ``s`` raises nothing even when hoisted out of a zero-trip loop."""
         if self.divides(s):
             return False
         if s.primitive is not getitem:
@@ -267,7 +267,7 @@ class Bands:
         return is_inside_without_rounds(s, self.loop, self.builder)
 
     def _chain(self, value: Var) -> list[Apply]:
-        """What computes a value, in order."""
+        """The hoistable statements that compute a value, in order."""
         needed: set[Var] = {value}
         found: list[Apply] = []
         for out, s in reversed(self.steady.items()):
@@ -277,12 +277,12 @@ class Bands:
         return found[::-1]
 
     def _row(self, value: Var, away: Block, inner: For) -> Var:
-        """An array of a value for each round of the inner loop, made before the outer one."""
+        """An array of ``value`` at each inner iteration, filled before the outer loop."""
         builder = self.builder
         with builder.block() as made, builder.at(inner.origin):
             size = wrap(inner.stop)
             if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size))):
-                size = apply(maximum, size, 0)  # no round: no array of -1 elements
+                size = apply(maximum, size, 0)  # a zero-trip loop must not ask for -1 elements
             start = apply(empty, size, dtype=value.type.dtype)
             row = start.atom
             row.name = f"{value.name}_row" if value.name else "row"
@@ -305,7 +305,7 @@ class Bands:
 
 
 def _folded(s: Apply, args: Sequence[Atom]) -> Atom | None:
-    """The number that an operation on numbers gives; None where it has others."""
+    """The result of an operation whose operands are constants; None for other operands."""
     kind = s.out.type.dtype.type
     if s.primitive is where and not isinstance(args[0], Var):
         chosen = args[1] if args[0] else args[2]
@@ -319,7 +319,7 @@ def _folded(s: Apply, args: Sequence[Atom]) -> Atom | None:
 
 
 def _is_pure(s: Apply) -> bool:
-    """Whether an operation gives a number, and the same one whenever it is asked."""
+    """True if an operation returns one scalar and has no side effect, so that it may be moved."""
     if len(s.outs) != 1 or s.out.type.ndim or s.primitive.fresh:
         return False
     if s.primitive is getitem:
@@ -328,7 +328,7 @@ def _is_pure(s: Apply) -> bool:
 
 
 def _drop_unread(body: Block) -> None:
-    """Leave out the operations whose results nobody reads."""
+    """Remove the statements whose results are not read."""
     needed = set(_vars(body.results))
     kept: list[Statement] = []
     for s in reversed(body.statements):

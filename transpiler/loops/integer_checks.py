@@ -1,13 +1,13 @@
-"""Integers that NumPy or Python refuses are looked at where a kernel would take them.
+"""Insert range checks for integers that NumPy or Python would refuse, but a kernel would not.
 
 Before::
 
     small[i] = np.int8(k + i)
 
 After: ``small[i] = np.int8(bounded(k + i, -128, 127))``, which raises OverflowError as NumPy does.
-A counter between known ends is not looked at, nor is one below a size: calls of larger sizes get a
-program of their own. What a statement on arrays takes is looked at before the loops over elements.
-So are exponents of integers, and shift counts, that are not proven to be zero or more.
+A counter with known bounds is not checked, nor is one below a size: calls with larger sizes get a
+program of their own. Operands of statements on arrays are checked before the loops over elements.
+Integer exponents and shift counts that are not proven to be nonnegative are checked, too.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _END = 2.0**63
 
 
 def check_integers(block: Block, builder: Builder) -> None:
-    """Have the integers that are not proven to fit looked at, in place."""
+    """Insert checks of the integers that are not proven to fit, in place."""
     with builder.active(), builder.dims.given([]):
         _block(block, builder, [])
 
 
 @dataclass(eq=False)
 class _ArrayLoop:
-    """A loop over elements, and what is to stand before it."""
+    """A loop over elements, and the checks to insert before it."""
 
     inside: set[Var]
     before: list[Statement] = field(default_factory=list)
@@ -68,7 +68,7 @@ def _block(block: Block, builder: Builder, loops: list[_ArrayLoop]) -> None:
 
 
 def _checks(s: Apply, builder: Builder, loops: Sequence[_ArrayLoop]) -> list[Statement]:
-    """What looks at a statement's integers, to stand before it; it takes what comes of that."""
+    """The checks of a statement's integers, to insert before it; it then takes their results."""
     made: list[Statement] = []
     for conversion in conversions(s):
         given, args = s.args[conversion.position], list(s.args)
@@ -86,15 +86,15 @@ def _checks(s: Apply, builder: Builder, loops: Sequence[_ArrayLoop]) -> list[Sta
 
 
 def _of_sign(s: Apply, builder: Builder) -> list[Statement]:
-    """The check of an exponent of NumPy's integers, or of Python's shift count, below zero.
+    """The check that a NumPy integer's exponent, or a Python shift count, is not negative.
 
-    And at the base of a power of Python's floats: zero to a negative power is refused.
+    Also of the base of a power of Python floats: zero to a negative power raises.
     """
     check: Any = None
     if s.primitive is power and not s.outs[0].type.ndim:
         t = s.out.type
         if t.dtype.kind in "iu" and not t.weak:
-            check = whole_exponent  # of Python's, the sign was known when they were powers
+            check = whole_exponent  # for Python integers, tracing knew the sign
         elif t.dtype.kind == "f" and t.weak and _may_be_zero(s.args[0], builder):
             check = power_base
     elif s.primitive in (left_shift, right_shift) and s.out.type.weak:
@@ -133,7 +133,7 @@ def _may_be_negative(count: Atom, builder: Builder) -> bool:
 
 
 def _taken(value: Atom, builder: Builder) -> Atom:
-    """An integer; of ``int(x)`` of an integer ``x`` that 64 bits hold, that one."""
+    """``x`` for ``int(x)`` of an integer ``x`` that 64 bits hold; otherwise the value itself."""
     made = builder.definitions.get(value) if isinstance(value, Var) else None
     if isinstance(made, Apply) and made.primitive is to_int:
         kind = made.args[0].type.dtype
@@ -143,7 +143,7 @@ def _taken(value: Atom, builder: Builder) -> Atom:
 
 
 def _fits(value: Var, conversion: Conversion, builder: Builder) -> bool:
-    """Whether an integer is known to be within the bounds, or is for sizes like those at hand."""
+    """True if an integer is proven within the bounds, maybe by an assumption on argument sizes."""
     (least, most), dims = conversion.bounds, builder.dims
     low, high = builder.magnitudes.of(value)
     if least <= low and high <= most:
@@ -164,7 +164,7 @@ def _fits(value: Var, conversion: Conversion, builder: Builder) -> bool:
 def _checked(
     value: Any, conversion: Conversion, builder: Builder, s: Apply
 ) -> tuple[Var, list[Statement]]:
-    """What an integer becomes where it is within the bounds, and the statements that look."""
+    """The variable of the checked integer, and the statements that check it."""
     (least, most), dtype = conversion.bounds, conversion.dtype
     with builder.block() as block, builder.at(s.origin):
         number = wrap(value)
@@ -184,7 +184,7 @@ def _checked(
 
 
 def _held(number: Any, conversion: Conversion) -> Any:
-    """The number, or the end of the integers that it is beyond."""
+    """The number, clamped at the one bound that the conversion saturates at."""
     low, (least, most) = conversion.held == "low", conversion.bounds
     if isinstance(number, int):
         return max(number, least) if low else min(number, most)

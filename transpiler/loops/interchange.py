@@ -1,8 +1,8 @@
-"""Two loops in the order of memory: the one that walks along rows becomes the inner one.
+"""Loop interchange: the loop that goes along rows of memory becomes the inner one.
 
-A column of an array is spread over memory. Where the rounds of the outer loop do not touch what
-others write, its inner loops may each go around it (Allen and Kennedy, Optimizing Compilers for
-Modern Architectures, 2001, sections 5.2 and 8.3)::
+A column of an array is spread over memory. Where no iteration of the outer loop touches an element
+that another writes, each of its inner loops may become the outer one (Allen and Kennedy, Optimizing
+Compilers for Modern Architectures, 2001, sections 5.2 and 8.3)::
 
     for j in range(n):                        for i in range(m):
         for i in range(m):                        for j in range(n):
@@ -11,7 +11,7 @@ Modern Architectures, 2001, sections 5.2 and 8.3)::
             A[i, j] -= Q[i, k] * R[k, j]          for j in range(n):
                                                       A[i, j] -= Q[i, k] * R[k, j]
 
-Only loops within others are looked at: the outermost may be one for threads.
+Outermost loops are left alone, since they may run on threads.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Divides = Callable[[Statement], bool]
 
 
 def interchange(function: Function, builder: Builder, divides: Divides) -> None:
-    """Turn such loops of a function around, in place.
+    """Interchange the loops of a function where that pays, in place.
 
-    ``divides``: whether a statement may raise ZeroDivisionError, which no round of none does.
+    ``divides``: whether a statement may raise ZeroDivisionError, which a zero-trip loop must not.
     """
     with builder.active():
         _within(function.body, builder, divides, False)
@@ -64,7 +64,7 @@ def _within(block: Block, builder: Builder, divides: Divides, looping: bool) -> 
 
 
 def _turned(s: For, builder: Builder, divides: Divides) -> list[Statement] | None:
-    """The loops instead of one; a loop that sums may be split from what is done with the sums."""
+    """The interchanged loops that replace ``s``, maybe after splitting its sums off; else None."""
     turned = _Columns(s, builder, divides).turned()
     if turned is not None:
         return turned
@@ -81,24 +81,24 @@ _ALONG, _ACROSS = 1, 4  # the cost of an element
 
 @dataclass(eq=False)
 class _Columns:
-    """A loop that holds loops, and where these touch the arrays that it carries."""
+    """An outer loop with its inner loops, and their accesses to the arrays that it carries."""
 
     loop: For
     builder: Builder
     divides: Divides
-    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
+    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> its array's phi
     accesses: list[tuple[For, Access]] = field(default_factory=list)
-    steady: list[Statement] = field(default_factory=list)  # numbers that all rounds share
-    gain: int = 0  # what accesses cost in the innermost loop, less what they would
+    steady: list[Statement] = field(default_factory=list)  # invariant scalars
+    gain: int = 0  # cost of the accesses now, less that after interchange
 
     def turned(self) -> list[Statement] | None:
-        """The loops instead of this one; None where it stays."""
+        """The interchanged loops that replace this one; None if it stays."""
         if not self._simple() or self.gain <= 0 or not self._independent():
             return None
         return list(self._written())
 
     def _simple(self) -> bool:
-        """Whether there are but loops over elements, and numbers made of counters and sizes."""
+        """True if the body holds only element loops and scalars; collects their accesses."""
         loop = self.loop
         if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
             return False
@@ -106,7 +106,7 @@ class _Columns:
             return False
         if not any(isinstance(s, For) for s in loop.body.statements):
             return False
-        own = {loop.index}  # what differs from round to round
+        own = {loop.index}  # variables that differ between iterations
         now: list[Atom] = list(loop.phis)
         self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
         for s in loop.body.statements:
@@ -122,7 +122,7 @@ class _Columns:
                     elif own.isdisjoint(s.args):
                         self.steady.append(s)
                     elif self.divides(s):
-                        return False  # within an inner loop without rounds it would not raise
+                        return False  # in a zero-trip inner loop it would not raise
                     else:
                         own.update(s.outs)
                 case _:
@@ -130,7 +130,7 @@ class _Columns:
         return all(r is v for r, v in zip(loop.body.results, now, strict=True))
 
     def _inner(self, s: For, own: set[Var], now: list[Atom]) -> bool:
-        """Whether a loop within is one over elements, with bounds that stay; its accesses noted."""
+        """True if ``s`` loops over elements, with invariant bounds; collects its accesses."""
         if s.index not in self.builder.dim_values or not {s.start, s.stop, s.step}.isdisjoint(own):
             return False
         if not all(isinstance(t, Apply) for t in s.body.statements):
@@ -154,23 +154,23 @@ class _Columns:
         return True
 
     def _reads(self, s: Apply) -> bool:
-        """Whether a number is an element of an array that stays: it may be read later."""
+        """True if ``s`` reads an element of an array that the loop does not change: it may move."""
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if s.primitive is not getitem or arrays != [s.args[0]] or s.out.type.ndim:
             return False
         if not s.proven:
-            return False  # within an inner loop without rounds nothing would look at its index
+            return False  # in a zero-trip inner loop its index would go unchecked
         self.gain -= self._cost(place_of(s, self.builder), self.loop)
         return arrays[0] not in self.array_of
 
     def _cost(self, place: Place, inner: For) -> int:
-        """Of an access in the innermost loop: none where it stays, little along memory."""
+        """The cost of an access with ``inner`` innermost: 0 if invariant, low if contiguous."""
         own = dim_symbols(self.builder.dim_values[inner.index])
         moving = [axis for axis, d in enumerate(place) if d is None or dim_symbols(d) & own]
         return 0 if not moving else _ALONG if moving == [len(place) - 1] else _ACROSS
 
     def _touches(self, inner: For, number: int, s: Apply, now: list[Atom]) -> bool:
-        """Note what a statement reads or stores; False where it is not one element."""
+        """Record the access of a statement; return False if it is not one of a single element."""
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if not arrays:
             return all(not out.type.ndim for out in s.outs)
@@ -195,16 +195,16 @@ class _Columns:
         return True
 
     def _followed(self, inner: For, place: Place) -> bool:
-        """Whether a place moves with the counters alone, by no other number of a round."""
+        """True if an index depends only on the two counters and on loop-invariant sizes."""
         known = steady_symbols(self.loop, self.builder)
         known |= dim_symbols(self.builder.dim_values[inner.index])
         return all(dim_symbols(d) <= known for d in place if d is not None)
 
     def _independent(self) -> bool:
-        """Whether no round of the outer loop touches what another writes, but for sums.
+        """True if no outer iteration touches an element that another writes, except in sums.
 
-        In the same round of the same inner loop it may: these rounds stay in order. So do accesses
-        of an inner loop, and later ones of an inner loop after it.
+        Accesses in the same iteration of an inner loop may depend on each other, since their order
+        stays. So may accesses of an inner loop and those of a later inner loop.
         """
         counter = self.builder.dim_values[self.loop.index]
         for loop, a in self.accesses:
@@ -212,7 +212,7 @@ class _Columns:
                 if a.adds and b.adds:
                     continue
                 if loop is inner and self._in_step(a, b, inner):
-                    # one after the other they would wait for each other, where they are no sum
+                    # interchanged, the inner iterations would be serial, unless they sum
                     apart = meeting(a, b, counter, self.builder)
                     if apart in (None, 0) or (apart == ANYWHERE and self._is_sum(a, b, inner)):
                         continue
@@ -229,11 +229,11 @@ class _Columns:
         return True
 
     def _is_sum(self, a: Access, b: Access, inner: For) -> bool:
-        """Whether what is stored at a place that stays is what was there, and something more.
+        """True if the stores only add to the element that they overwrite.
 
-        Nothing else may read it: the rounds' order is not kept.
+        Nothing else may read the element, since interchange changes the order of the additions.
         """
-        summed = set()  # reads of what was there
+        summed = set()  # reads of the element that a store overwrites
         for access in (a, b):
             s = inner.body.statements[access.position]
             assert isinstance(s, Apply)
@@ -250,7 +250,7 @@ class _Columns:
         return all(r in summed for r in reads)
 
     def _uses(self, s: Apply, inner: For) -> int:
-        """How often a round of a loop reads what a statement makes."""
+        """The number of reads of a statement's result in one iteration of a loop."""
         return count_uses(inner.body, s.out)
 
     def _reads_there(self, read: Apply, store: Apply) -> bool:
@@ -262,7 +262,7 @@ class _Columns:
         return self.loop.body.statements.index(inner)
 
     def _in_step(self, a: Access, b: Access, inner: For) -> bool:
-        """Whether two accesses touch one element only where the inner loop is at one place."""
+        """True if two accesses can touch the same element only in the same inner iteration."""
         own, outer = (dim_symbols(self.builder.dim_values[f.index]) for f in (inner, self.loop))
         return a.array == b.array and any(
             d is not None and d == e and dim_symbols(d) & own and not dim_symbols(d) & outer
@@ -270,7 +270,7 @@ class _Columns:
         )
 
     def _in_another_round(self, dim: DimLike | None, inner: For) -> DimLike | None:
-        """An index where the inner loop is elsewhere than for the access that it is compared to."""
+        """An index in another iteration of the inner loop: the counter gets a new symbol."""
         if dim is None:
             return None
         dims = self.builder.dims
@@ -315,7 +315,7 @@ class _Columns:
                 now[k], versions[k] = out, old
 
     def _before(self, s: Statement) -> list[Statement]:
-        """A number that all rounds share, once; it may raise only where there is a round."""
+        """The statements that compute an invariant scalar once, raising only if the loop runs."""
         if not isinstance(s, Apply) or not self.divides(s):
             return [s]
         with self.builder.block() as made:
@@ -330,7 +330,7 @@ class _Columns:
         around: tuple[Var, ...],
         here: dict[Var, Atom],
     ) -> For:
-        """The outer loop's rounds, within a round of one that was an inner loop."""
+        """The outer loop as the new inner one: the loop in each iteration of ``s``."""
         loop = self.loop
         mapping: dict[Var, Atom] = {**here, s.index: counter}
         (index,) = renewed(self.builder, [loop.index], mapping)
@@ -343,7 +343,7 @@ class _Columns:
         return derived(s, outs=outs, index=index, phis=phis, inits=around, body=body, **span)
 
     def _bounds(self) -> tuple[Atom, Atom, int]:
-        """Of the outer loop: along memory, as no round within an inner one waits for another."""
+        """The outer loop's bounds, counting up if possible, since its order no longer matters."""
         loop, builder = self.loop, self.builder
         assert isinstance(loop.step, int)
         if loop.step == -1 and isinstance(loop.stop, int):

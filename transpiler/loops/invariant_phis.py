@@ -1,7 +1,7 @@
-"""What a loop carries from round to round unchanged is read from where it was before the loop.
+"""Remove the loop-carried variables that no iteration changes: uses read the initial value.
 
-A sweep back carries every adjoint through every loop, though most only read some of them; a loop
-that carries no more than it changes can be seen to be one whose rounds are independent.
+The reverse pass carries every adjoint through every loop, although most loops only read some of
+them. Once a loop carries only what it changes, its iterations can be seen to be independent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from calque.transpiler.ir.core import Atom, Block, For, Function, Var, While
 
 
 def drop_unchanged(function: Function) -> None:
-    """Let loops carry only what they change, in place."""
+    """Remove invariant phis from all loops of a function, in place."""
     same: dict[Var, Atom] = {}
 
     def now(atom: Atom) -> Atom:

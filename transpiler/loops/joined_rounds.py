@@ -1,6 +1,6 @@
-"""Rounds of two loops as one round: where that changes nothing, and how it is written.
+"""Fuse two adjacent loops, iteration by iteration: the legality test and the rewriting.
 
-``row_fusion`` and ``scan_fusion`` say which loops are worth it.
+``row_fusion`` and ``scan_fusion`` decide which loops are worth fusing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from calque.transpiler.primitives.indexing import getitem, update
 
 
 def meets_itself_alone(first: For, second: For, between: list[Statement]) -> bool:
-    """Whether a round of the second loop needs no other round of the first, nor that one of it."""
+    """True if iteration i of the second loop depends on iteration i of the first alone.
+
+    ``between`` are the statements between the loops. The first may not read what the second writes.
+    """
     if any(s.primitive.kind == "store" for s in between if isinstance(s, Apply)):
         return False
     outs = {o for o in first.outs if o.type.ndim}
@@ -26,7 +29,7 @@ def meets_itself_alone(first: For, second: For, between: list[Statement]) -> boo
     if numbers & (read | handed) or not outs & (read | handed):
         return False
     if (handed - set(first.outs)) & set(core.free_vars(first.body)):
-        return False  # it reads what the second changes
+        return False  # the first reads an array that the second changes
     if handed & outs & read:
         return False  # an old version is read beside the new one
     shared = outs & (read | handed)
@@ -36,7 +39,7 @@ def meets_itself_alone(first: For, second: For, between: list[Statement]) -> boo
 
 
 def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
-    """Whether all that a round touches of some arrays is in the round's own row."""
+    """True if each iteration accesses ``arrays`` only at its own counter along the first axis."""
     versions = set(arrays)
     before = 0
     while before != len(versions):
@@ -67,7 +70,7 @@ def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
 
 
 def join(first: For, second: For, builder: Builder) -> None:
-    """Append the second loop's rounds to those of the first."""
+    """Append the second loop's body to that of the first, in place."""
     mapping: dict[Var, Any] = {second.index: first.index}
     last = dict(zip(first.outs, first.body.results, strict=True))
     mapping.update((o, r) for o, r in last.items() if o.type.ndim)
@@ -101,7 +104,7 @@ def join(first: For, second: For, builder: Builder) -> None:
 
 
 def _rename_counter(first: For, second: For, builder: Builder) -> None:
-    """Let affine numbers of the second loop be those of the first one's counter."""
+    """Express affine values of the second loop by the first loop's counter."""
     values = builder.dim_values
     if second.index not in values or first.index not in values:
         return
@@ -113,7 +116,7 @@ def _rename_counter(first: For, second: For, builder: Builder) -> None:
 
 
 def _forward(loop: For) -> None:
-    """What a round has stored to one element of its row, and reads again, is the number itself."""
+    """Replace reads of elements that the same iteration has stored by the stored scalars."""
     kept: dict[tuple[Any, ...], Any] = {}
     replaced: dict[Var, Any] = {}
     for s in loop.body.statements:

@@ -1,4 +1,4 @@
-"""A loop whose rounds are independent as two, one after the other, cut before a statement.
+"""Distribute a loop with independent iterations into two, cut before a given statement.
 
 Before::
 
@@ -33,9 +33,9 @@ _PLACE = {"index": (Slot(0),)}
 
 
 def split_before(loop: For, statement: Statement, builder: Builder) -> For | None:
-    """Let a loop end before a statement of its body; the loop of the rest, None where it cannot.
+    """Cut ``loop`` before a statement of its body; return the loop over the rest, or None.
 
-    What holds the numbers that the rest reads is emitted.
+    Arrays for the scalars that cross the cut are emitted. None means that the loop cannot be cut.
     """
     if statement not in loop.body.statements or (loop.start, loop.step) != (0, 1):
         return None
@@ -46,7 +46,7 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
     made = {o: s for s in before for o in s.outs}
     crossing = [v for v in needed if v in made and v not in last.values()]
     if last.keys() & set(needed) - set(last.values()) or any(v.type.ndim for v in crossing):
-        return None  # an old version of an array is read
+        return None  # the rest reads an old version of an array
     sizes = [v for v in crossing if _is_size(made[v], made)]
     (index,) = renewed(builder, [loop.index])
     arrays = [(v, _array_of(v, loop)) for v in crossing if v not in sizes]
@@ -73,15 +73,15 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
 
 
 def _is_size(s: Statement, made: dict[Var, Statement]) -> bool:
-    """Whether a number is a size that can be asked for again."""
+    """True if ``s`` asks the size of an array from outside the loop: it can be computed again."""
     size = isinstance(s, Apply) and s.primitive.kind == "size"
     return size and not any(a in made for a in core.operands(s))
 
 
 def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:
-    """What the statements leave of each array that a loop carries."""
+    """The last version of each array that a loop carries, after some statements of its body."""
     found = {phi: phi for phi in loop.phis}
-    begun = {phi: phi for phi in loop.phis}  # of each version, the first
+    begun = {phi: phi for phi in loop.phis}  # the phi of each version
     for s in statements:
         pairs: list[tuple[Any, Var]] = []
         if is_plain_store(s):
@@ -107,7 +107,7 @@ def _kept(number: Var, array: Var, index: Var) -> Apply:
 
 
 def bounds_of_part(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
-    """Where a part begins and ends."""
+    """The first iteration of part number ``part``, and the first one after it."""
     first = apply(floor_divide, apply(multiply, part, rounds), parts)
     last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
     first.atom.name, last.atom.name = "first", "last"

@@ -1,4 +1,4 @@
-"""Loops over scalars for whole-array statements, fused where they go over the same elements.
+"""Lower whole-array statements to loops over scalars, fused where they share an index space.
 
 Before::
 
@@ -13,8 +13,8 @@ After::
         y = x[i] if x[i] > 0 else alpha * exp(x[i]) - alpha
         s = s + y
 
-What is no loop over elements (matrix products, factorizations) stays a statement on arrays, between
-the loops. Loops and branches of the user's are gone into.
+Operations that are no loop over elements (matrix products, factorizations) stay statements on
+arrays, between the loops. The user's own loops and branches are lowered inside.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ Allowed = Callable[[Apply], bool]
 def schedule(
     function: Function, builder: Builder, allowed: Allowed, grid: bool = False
 ) -> None:
-    """Write ``function.body`` as loops over scalars, in place, where ``allowed`` lets it.
+    """Rewrite ``function.body`` as loops over scalars, in place, where ``allowed`` permits it.
 
-    For a ``grid`` of threads, sums go over the last axes, and rows are no parts of a sum over all.
+    For a ``grid`` of threads, sums go over the last axes, and a full sum is not split by rows.
     """
     at_hand = SizesAtHand(builder, unfilled(function.body))
     with builder.active():
@@ -73,16 +73,16 @@ def schedule(
 
 
 class Schedule:
-    """Writes blocks again, their array statements as loops."""
+    """Rewrite blocks with their array statements as loops."""
 
     def __init__(self, builder: Builder, at_hand: SizesAtHand, allowed: Allowed, grid: bool):
         self.builder, self.at_hand, self.allowed, self.grid = builder, at_hand, allowed, grid
         self.renamed: dict[Var, Any] = {}
-        self.depth = 0  # of loops
-        self.composed: set[int] = set()  # statements that a composition has made of their like
+        self.depth = 0  # number of surrounding loops
+        self.composed: set[int] = set()  # results of decompositions that use the same primitive
 
     def block(self, block: Block, owned: Owned) -> None:
-        """One block, in place; what turns out to have no loop stays as it is."""
+        """Lower one block, in place; statements that turn out to have no loop form stay."""
         kept: set[int] = set()
         nested = [(b, list(b.statements)) for b in _blocks_within(block)]
         while True:
@@ -106,7 +106,7 @@ class Schedule:
     def _statements(
         self, block: Block, new: Block, kept: set[int], owned: Owned
     ) -> set[int]:
-        """Write a block again; what was planned and cannot be written."""
+        """Rewrite a block; return the ids of statements that were planned but cannot be loops."""
         self._compose(block, kept)
         late_stores(block)
         with self.builder.block():
@@ -132,10 +132,10 @@ class Schedule:
         return set()
 
     def _left(self, unit: Unit, fusion: Fusion, size: Dim | None) -> set[int]:
-        """What must stay as it is where a nest, or a size, cannot be written.
+        """The ids of statements to leave as they are if a nest, or a size, cannot be written.
 
-        Where no array in memory has a size, that is the first one that would have it: a view if
-        there is one, which costs nothing. On a GPU a view is the host's, and parts a kernel.
+        If no array in memory has a needed size, keep the first statement whose result has it: a
+        view if there is one, for free. On a GPU the host makes views, which would split a kernel.
         """
         resolve = self.builder.dims.resolve
         made = [s for s in fusion.virtual.values() if s.primitive is not broadcast_to]
@@ -148,7 +148,7 @@ class Schedule:
         return {id(r.statement) for r in unit.roots()}
 
     def _compose(self, block: Block, kept: set[int]) -> None:
-        """Put simpler operations in the place of what has a composition."""
+        """Replace operations that decompose into simpler ones."""
         made: list[Statement] = []
         pending = block.statements[::-1]
         uses = Uses(block)
@@ -191,7 +191,7 @@ class Schedule:
         return self.allowed(s) and agree(s, self.builder)
 
     def _visible(self, block: Block) -> SizesAtHand:
-        """The sizes of all that the block defines, for planning."""
+        """The sizes of all arrays that the block defines, for planning."""
         found = SizesAtHand(self.builder, self.at_hand.vague)
         found.arrays, found.numbers = list(self.at_hand.arrays), list(self.at_hand.numbers)
         for s in block.statements:
@@ -199,7 +199,7 @@ class Schedule:
         return found
 
     def _keep(self, s: Statement, fusion: Fusion) -> None:
-        """A statement as it is, its blocks written again."""
+        """Emit a statement unchanged, except that its blocks are lowered."""
         if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in fusion.virtual:
             self._size_of_virtual(s)
         else:
@@ -219,7 +219,7 @@ class Schedule:
         self.at_hand.see(s.outs)
 
     def _inside(self, block: Block, bound: Sequence[Var], owned: Owned, loops: int) -> None:
-        """A block within, and how many loops that is further in."""
+        """Lower an inner block, ``loops`` loops further in."""
         mark = self.at_hand.mark()
         self.at_hand.see(bound)
         self.depth += loops
@@ -228,7 +228,7 @@ class Schedule:
         self.at_hand.back(mark)
 
     def _size_of_virtual(self, s: Apply) -> None:
-        """A size of an array that is not in memory, under its old name."""
+        """Emit a size of an array that is not in memory, under its old name."""
         alike = self._of_same_dims(s.args[0]) if s.primitive is size else None
         if alike is not None:
             self.builder.emit(Apply(s.outs, size, (alike,), {}, s.origin))
@@ -240,7 +240,7 @@ class Schedule:
         self.builder.emit(Apply(s.outs, to_int, (atom(count),), {}, s.origin))
 
     def _of_same_dims(self, virtual: Var) -> Var | None:
-        """An array in memory that has as many elements, axis by axis."""
+        """An array in memory with the same shape; None if there is none."""
         resolve = self.builder.dims.resolve
         dims = tuple(map(resolve, virtual.type.dims))
         arrays = (a for a in self.at_hand.arrays if len(a.type.dims) == len(dims))
@@ -260,7 +260,7 @@ class Schedule:
 
 
 def _rename(block: Block, old: str | None, new: str | None) -> None:
-    """Call versions of an array by the user's name."""
+    """Rename the variables called ``old`` to ``new``, the user's name."""
     if old is None or new is None:
         return
     for s in core.walk(block):
@@ -277,12 +277,12 @@ def _summed_last(s: Apply, args: Sequence[Any], params: dict[str, Any], looping:
 
 
 def _carried(s: For | While) -> Owned:
-    """The arrays that a loop carries, each with what the next round gets."""
+    """The variables that a loop carries, each with its value for the next iteration."""
     return dict(zip(s.phis, s.body.results, strict=True))
 
 
 def _stored_arguments(function: Function) -> Owned:
-    """The arguments that are stored into, each with what is to be in it."""
+    """The arguments that are stored into, each with the value that it must end up holding."""
     return {function.params[k]: function.body.results[r] for k, r in function.written.items()}
 
 

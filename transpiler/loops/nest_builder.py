@@ -1,4 +1,4 @@
-"""Writes one nest of loops over scalars: allocation, the loops, what each round does."""
+"""Write one nest of loops over scalars: allocations, loops, and the body of each loop."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NOTHING = "raise ValueError('zero-size array to reduction operation {} which has
 
 
 class NestBuilder:
-    """Writes one nest of loops; ``renamed`` notes what stands for the program's own Vars.
+    """Write one nest of loops; ``renamed`` maps the program's variables to the new ones.
 
-    ``in_parts``: a sum over all elements is one of its rows' sums, which threads make.
+    ``in_parts``: a sum over all elements first sums each row, in a loop for threads.
     """
 
     in_parts = True
@@ -52,10 +52,10 @@ class NestBuilder:
         self.builder, self.virtual, self.roots = at_hand.builder, virtual, roots
         self.at_hand, self.renamed, self.results = at_hand, renamed, results
         self.reader = Reader(at_hand.builder, virtual, at_hand)
-        self.state: dict[Any, Any] = {}  # arrays and sums as they are now
-        self.holder: dict[Root, Root] = {}  # stores one after the other share their array
+        self.state: dict[Any, Any] = {}  # the current version of each array and sum
+        self.holder: dict[Root, Root] = {}  # consecutive stores share their array
         makers = {r.out: r for r in roots}
-        # stores that have not had their turn: reads before them are of what they will leave alone
+        # stores not yet written: earlier reads are of elements that they do not change
         self.to_store = {r for r in roots if r.kind == "store" and not r.scattered}
         self.to_store -= {r for r in roots if r.statement.args[0] in makers}
         for r in roots:
@@ -63,7 +63,7 @@ class NestBuilder:
             self.holder[r] = r if first is None else self.holder[first]
 
     def write(self, unit: Loop) -> None:
-        """The loops, what they start from, and what they give."""
+        """Write the allocations, the loops and the results of a nest."""
         if in_order_of_memory(self.roots, self.virtual, self.builder, not self.in_parts):
             self._write_flat(unit)
             return
@@ -72,7 +72,7 @@ class NestBuilder:
             if array is not None:
                 self.state[root] = array
         for dim in {d: None for r in self.roots if r.kind == "store" for d in r.space}:
-            self.at_hand(dim)  # within, the size would be read of the version before
+            self.at_hand(dim)  # inside the loops, the size would be asked of an old version
         self._follow()
         self._guard()
         self._loop(unit, [], True)
@@ -81,7 +81,7 @@ class NestBuilder:
             self._name(root.statement.outs[0], self.state[holder])
 
     def _guard(self) -> None:
-        """The maximum of nothing is NumPy's error."""
+        """Raise NumPy's error for the maximum or minimum of an empty array."""
         for root in self.roots:
             for dim in root.guarded:
                 size = self.at_hand(dim)
@@ -91,14 +91,14 @@ class NestBuilder:
                 self.builder.emit(If((), atom(size == 0), block, Block(), self.builder.origin))
 
     def _name(self, out: Var, value: Any) -> None:
-        """What the nest gave is what the program knows by this Var."""
+        """Let ``value``, a result of the nest, stand for the program's variable ``out``."""
         if isinstance(value, Array):
             value.atom.name = out.name or value.atom.name
             value.atom.word = out.word or value.atom.word
         self.renamed[out] = atom(value)
 
     def _allocated(self, root: Root) -> Any:
-        """The array that a root writes, before the loops; None for a number."""
+        """The array that a root writes, allocated before the loops; None for a scalar."""
         s = root.statement
         if root.kind == "store":
             return wrap(s.args[0])
@@ -114,7 +114,7 @@ class NestBuilder:
         return array
 
     def _array_name(self, s: Apply) -> str:
-        """The user's name, else what the array is made of; ``out`` for what the block gives."""
+        """The user's name, else a name from the expression; ``out`` for a result of the block."""
         inside = s.out not in self.results and (s.out.word or self.builder.described(s.out))
         return s.out.name or inside or "out"
 
@@ -122,7 +122,7 @@ class NestBuilder:
         return tuple(self.at_hand(d) for d in t.dims)
 
     def _follow(self) -> None:
-        """Let reads of what the nest writes see it as it is now, also those before a store."""
+        """Direct reads of arrays that the nest writes to their current versions."""
         for root in self.roots:
             if self.holder[root] in self.state:
                 self.reader.versions[root.out] = self.state[self.holder[root]]
@@ -132,7 +132,7 @@ class NestBuilder:
     # loops
 
     def _loop(self, node: Loop, index: list[Any], outermost: bool = False) -> None:
-        """One loop and what is in it; sums that begin here start before and are kept after."""
+        """Write one loop; sums that begin here are initialized before it and stored after it."""
         depth = len(index)
         inside = node.roots()
         beginning = [r for r in inside if r.reduced and r.suffix == depth]
@@ -151,7 +151,7 @@ class NestBuilder:
             self._finish(root, index)
 
     def _sum_type(self, root: Root) -> ArrayType:
-        """The type of a sum under way: many float32 numbers are added in float64."""
+        """The type of an accumulator: float32 numbers are summed in float64."""
         dtype = root.out.type.dtype
         wide = dtype == np.float32 and root.statement.primitive in (sum_, prod)
         return ArrayType(np.dtype("f8") if wide else dtype)
@@ -168,7 +168,7 @@ class NestBuilder:
         return value if t.dtype.kind != "b" else bool(value)
 
     def _touched(self, node: Loop, depth: int) -> list[Any]:
-        """What a loop changes: arrays, and sums that began outside of it."""
+        """The loop-carried state: arrays that a loop writes, and sums that began outside of it."""
         found: list[Any] = []
         for root in node.roots():
             if root.reduced and root.suffix <= depth and (root, "sum") in self.state:
@@ -202,7 +202,7 @@ class NestBuilder:
         self._follow()
 
     def _apart(self, root: Root) -> bool:
-        """Whether the rounds of the outermost loop write different elements."""
+        """True if the iterations of the outermost loop write different elements."""
         if root.kind == "reduce":
             return 0 not in root.reduced
         return not root.scattered
@@ -229,7 +229,7 @@ class NestBuilder:
         self._leaf(waiting, index)
 
     def _leaf(self, roots: Sequence[Root], index: list[Any]) -> None:
-        """One round: all is read, then all is written, but for stores that are read by none."""
+        """Write one iteration: all reads, then all writes, except stores that may come early."""
         before = dict(self.reader.versions)
         self._follow_stores(roots)
         written: list[tuple[Root, list[Any], Any, bool]] = []
@@ -264,22 +264,23 @@ class NestBuilder:
         self._follow()
 
     def _follow_stores(self, roots: Sequence[Root]) -> None:
-        """Let what a round's stores start from be their arrays as they are now."""
+        """Let the stores of an iteration update the current versions of their arrays."""
         for root in roots:
             if root.kind == "store":
                 self.reader.versions[root.statement.args[0]] = self.state[self.holder[root]]
 
     def _is_stored_again(self, store: Root, after: Sequence[Root]) -> bool:
-        """Whether a later store of the round, into the same array, writes the same element."""
+        """True if a later store of the same iteration overwrites the element."""
         if store.kind != "store" or store.scattered:
             return False
         later = (r for r in after if self.holder[r] is self.holder[store])
         return any(one_place(store, r) for r in later)
 
     def _is_free(self, store: Root, waiting: Sequence[Root], after: Sequence[Root]) -> bool:
-        """Whether one of several stores into an array can be written where it stands.
+        """True if one of several stores into an array can be written at once, before later reads.
 
-        None of them waits, and what comes after it reads the array only where it stores itself.
+        No earlier store into the array may be waiting, and only later stores may read the array,
+        each at the element that it writes.
         """
         if store.kind != "store" or store.scattered:
             return False
@@ -296,14 +297,14 @@ class NestBuilder:
 
     @contextmanager
     def _phase_of(self, root: Root) -> Iterator[None]:
-        """What is built inside is of a root's phase, also where roots of both share a loop."""
+        """Label the statements built inside with a root's phase, since phases may share a loop."""
         before = len(self.builder.blocks[-1].statements)
         yield
         for s in self.builder.blocks[-1].statements[before:]:
             s.phase = s.phase or root.statement.phase
 
     def _stored_value(self, root: Root, place: list[Any], value: Any) -> Any:
-        """The element that a store leaves behind."""
+        """The value of the element after a store."""
         if root.statement.primitive is update:
             dtype = root.out.type.dtype
             same = isinstance(value, Array) and value.dtype == dtype
@@ -331,7 +332,7 @@ class NestBuilder:
             self.state[key] = stored(self.state[key], total, place, safe)
 
     def _finish(self, root: Root, index: list[Any]) -> None:
-        """What a sum has become."""
+        """Store the finished sum of ``root`` at ``index``, in its array or as a scalar."""
         total = self._rounded(root, self.state.pop((root, "sum")))
         kept = [i for k, i in enumerate(index) if k not in root.reduced]
         if root.statement.params["keepdims"]:
@@ -350,7 +351,7 @@ class NestBuilder:
     # sums over everything
 
     def _in_parts(self, node: Loop, beginning: Sequence[Root]) -> None:
-        """A sum over all elements: one for each row, then those."""
+        """Write a sum over all elements: first the sum of each row, then their sum."""
         count, dim = self.at_hand(node.dim), node.dim
         parts = {}
         for root in beginning:

@@ -1,6 +1,6 @@
-"""A loop over elements in each round of a loop becomes the loop around it, where elements go alone.
+"""Move loops over elements out of a sequential loop, if the elements do not depend on each other.
 
-Before, with memory gone through once in each round, and columns that are read across it::
+Before, each iteration of ``k`` goes through all memory, and reads columns across it::
 
     for k in range(levels):
         for i in range(n):
@@ -9,7 +9,7 @@ Before, with memory gone through once in each round, and columns that are read a
         for i in range(n):
             ...
 
-After: what a row needs stays in the cache through all rounds, and threads start once::
+After, a row stays in the cache through all iterations of ``k``, and threads start once::
 
     for i in range(n):
         for k in range(levels):
@@ -17,7 +17,7 @@ After: what a row needs stays in the cache through all rounds, and threads start
                 v[i, j, k] = v[i, j, k - 1] * a[i, j]
             ...
 
-Loops over single elements go through the rounds in parts, which keeps them in vectors::
+Loops over single elements are strip-mined instead, so that they still run in vectors::
 
     for part in range((n + 1023) // 1024):
         first = 1024 * part
@@ -51,7 +51,7 @@ from calque.transpiler.loops.private_rows import RowsAlone
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
 
-PART = 1024  # elements that go through all rounds together
+PART = 1024  # elements of a strip, which goes through all iterations
 Refuses = Callable[[Statement], bool]
 Lane = Callable[[For, Var, dict[Var, Atom]], list[Statement]]  # writes a loop over elements
 
@@ -59,10 +59,10 @@ Lane = Callable[[For, Var, dict[Var, Atom]], list[Statement]]  # writes a loop o
 def move_outward(
     function: Function, builder: Builder, refuses: Refuses, divides: Refuses
 ) -> None:
-    """Turn such loops of a function around, in place.
+    """Move the element loops of a function outward where that is legal and pays, in place.
 
-    ``refuses``: whether a statement may raise; ``divides``: whether ZeroDivisionError, which rounds
-    raise without elements, too.
+    ``refuses``: whether a statement may raise. ``divides``: whether it may raise ZeroDivisionError,
+    which iterations raise even if there are no elements.
     """
     with builder.active():
         _within(function.body, builder, (refuses, divides), [])
@@ -92,20 +92,20 @@ def _within(
 
 @dataclass(eq=False)
 class _Rounds:
-    """A loop of the user's, and the loops over elements in its rounds."""
+    """A loop of the user's, and the loops over elements in its body."""
 
     loop: For
     builder: Builder
     refuses: Refuses
     divides: Refuses
-    later: dict[Var, None]  # what is read after the loop
+    later: dict[Var, None]  # variables read after the loop
     known: list[Done]  # divisions that loops before this one did
     lanes: list[For] = field(default_factory=list)
     bounds: tuple[Atom, Atom] = (0, 0)  # of the loops over elements
     counters: dict[str, DimLike] = field(default_factory=dict)  # the dimensions of theirs in copies
 
     def turned(self) -> list[Statement] | None:
-        """The statements instead of the loop; None where it stays."""
+        """The statements that replace the loop; None if it stays."""
         loop = self.loop
         numbers = [out for out in loop.outs if not out.type.ndim]
         if len(numbers) == len(loop.outs) or any(out in self.later for out in numbers):
@@ -120,7 +120,7 @@ class _Rounds:
         return [*before, *(turned or [loop])] if before or turned else None
 
     def _of_rounds(self, block: Block) -> Iterator[Statement]:
-        """The statements of the rounds themselves, not of the loops over elements."""
+        """Yield the statements of a block at any depth, but not those inside the element loops."""
         for s in block.statements:
             yield s
             if s not in self.lanes:
@@ -128,7 +128,7 @@ class _Rounds:
                     yield from self._of_rounds(inner)
 
     def _around_all(self) -> list[Statement] | None:
-        """The loop over elements with the rounds in it."""
+        """The loop over rows or strips with the user's loop inside; None if it is not legal."""
         with self.builder.block() as made, self.builder.at(self.loop.origin):
             rows = self._rows()
             if rows is not None and not self._across() and not self._nested():
@@ -144,7 +144,7 @@ class _Rounds:
         return made.statements
 
     def alone(self) -> list[Statement] | None:
-        """The statements instead of a row's rounds; None where its elements stay in vectors."""
+        """The statements that replace the loop within a row; None if it stays, in vectors."""
         if not self._collect(self.loop.body) or not self.lanes or not self._alike():
             return None
         if self._nested() or not self._across():
@@ -158,11 +158,11 @@ class _Rounds:
         return made.statements
 
     def _nested(self) -> bool:
-        """Whether there are loops within the loops over elements."""
+        """True if the loops over elements contain loops."""
         return any(isinstance(s, For) for f in self.lanes for s in core.walk(f.body))
 
     def _across(self) -> bool:
-        """Whether the rounds go along memory, and the loops over elements across it."""
+        """True if the outer counter indexes last axes more often than the elements' counters."""
         values, resolve = self.builder.dim_values, self.builder.dims.resolve
         if self.loop.index not in values:
             return False
@@ -178,7 +178,7 @@ class _Rounds:
         return along > 0
 
     def _collect(self, block: Block) -> bool:
-        """Whether there are but loops over elements, tests and loops by numbers around them."""
+        """Collect the element loops of a block; False if it holds ``while`` or effects."""
         for s in block.statements:
             match s:
                 case For() if s.scheduled:
@@ -193,7 +193,7 @@ class _Rounds:
         return True
 
     def _alike(self) -> bool:
-        """Whether all the loops go over the same elements, one by one, and nothing may raise."""
+        """True if all element loops have the same bounds and no sums, and nothing may raise."""
         first = self.lanes[0]
         for s in self.lanes:
             if s.step != 1 or any(not phi.type.ndim for phi in s.phis):
@@ -203,7 +203,7 @@ class _Rounds:
         return all(self._surely_done(s) for s in core.walk(self.loop.body))
 
     def _find_bounds(self) -> bool:
-        """Whether the bounds of the loops over elements are known before the rounds."""
+        """Set ``bounds`` of the element loops; False if the outer loop changes them."""
         first = self.lanes[0]
         try:
             start, stop = self._outside(first.start), self._outside(first.stop)
@@ -215,7 +215,7 @@ class _Rounds:
         return True
 
     def _outside(self, bound: Atom) -> Atom | None:
-        """A loop's bound as it is known before the rounds; None where they change it."""
+        """A bound as it is known before the outer loop; None if it varies inside."""
         inside = {*core.bound_vars(self.loop)}
         inside.update(v for s in core.walk(self.loop.body) for v in (*s.outs, *core.bound_vars(s)))
         if bound not in inside:
@@ -224,7 +224,7 @@ class _Rounds:
         return atom(size_at_hand(dim)) if self._steady(dim) else None
 
     def _steady(self, dim: DimLike) -> bool:
-        """Whether a size is made of the arguments' sizes: it is the same in all rounds."""
+        """True if a size depends on the arguments' sizes alone, so that it is loop-invariant."""
         return dim_symbols(dim) <= frozenset(self.builder.dims.arguments)
 
     def _same(self, a: Atom, b: Atom) -> bool:
@@ -234,7 +234,7 @@ class _Rounds:
         return resolve(dim_of(wrap(a))) == resolve(dim_of(wrap(b)))
 
     def _surely_done(self, s: Statement) -> bool:
-        """Whether a statement raises nothing, and all its accesses are proven to be inside."""
+        """True if a statement raises nothing and its accesses are proven to be in bounds."""
         if self.refuses(s):
             return False
         return not is_access(s) or s.proven
@@ -242,7 +242,7 @@ class _Rounds:
     # the new loops
 
     def _rows(self) -> For | None:
-        """The loop over rows around the rounds; None where a row needs what others have."""
+        """The loop over rows with the user's loop inside; None if rows depend on each other."""
         if not self._find_bounds():
             return None
         first = self.lanes[0]
@@ -257,10 +257,10 @@ class _Rounds:
         return made if alone else None
 
     def _parts(self) -> For | None:
-        """The loop over parts of the elements around the rounds."""
+        """The loop over strips of elements with the user's loop inside; None if it is not legal."""
         if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
                for o in s.outs if not is_access(s) or s.primitive is getitem):
-            return None  # a round has arrays of its own
+            return None  # an iteration allocates arrays
         first, last = map(wrap, self.bounds)
         size = last - first
         count = (size + (PART - 1)) // PART
@@ -278,7 +278,7 @@ class _Rounds:
         return made
 
     def _around(self, counter: Var, bounds: tuple[Atom, Atom], lane: Lane) -> For:
-        """A loop with all rounds in it."""
+        """A loop by ``counter`` with a copy of the user's loop as its body."""
         loop = self.loop
         arrays = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
         phis = tuple(_like(loop.phis[k]) for k in arrays)
@@ -303,7 +303,7 @@ class _Rounds:
         return derived(loop, index=counter, start=start, stop=stop, step=1, phis=phis, **parts)
 
     def _row_of(self, s: For, counter: Var, mapping: dict[Var, Atom]) -> list[Statement]:
-        """The round of a loop over elements for one of them."""
+        """The body of an element loop for the one element at ``counter``."""
         mapping[s.index] = counter
         mapping.update((p, _sub(i, mapping)) for p, i in zip(s.phis, s.inits, strict=True))
         made = self._copied(s.body.statements, mapping)
@@ -321,7 +321,7 @@ class _Rounds:
         return strip
 
     def _copied(self, statements: Sequence[Statement], mapping: dict[Var, Atom]) -> list[Statement]:
-        """Copies of statements, with what is known of their integers."""
+        """Copies of statements, together with the known values of their integers."""
         return cloned(self.builder, Block([*statements]), mapping, self.counters).statements
 
 
@@ -334,9 +334,9 @@ def _sub(a: Atom, mapping: dict[Var, Atom]) -> Atom:
 
 
 def _each_version_once(block: Block, stored: set[Var]) -> bool:
-    """Whether nothing reads an array as it was before a store: that would be a copy in each round.
+    """True if no version of an array is read after a store into it, which would force a copy.
 
-    ``stored``: versions that something was stored into.
+    ``stored``: the versions that have been stored into so far.
     """
     for s in block.statements:
         if isinstance(s, Apply) and s.primitive.kind == "size":

@@ -1,13 +1,13 @@
-"""Arrays that are filled, and then stored into at every place, need no filling.
+"""Skip filling arrays, every element of which is then overwritten.
 
-Before, for a grid, on which the zeros are a launch that writes all of the memory::
+Before, on a GPU, where filling with zeros is a launch that writes all of the memory::
 
     out = np.zeros(n)
     for i in range(n):
         out[i] = x[i] * y[i]
 
-After: ``out = np.empty(n)``. Each round surely stores a cell of its own, in both arms of a branch,
-the cells of all rounds are all of the array, and none of them is read before.
+After: ``out = np.empty(n)``. Each iteration must store an element of its own, in both arms of a
+branch; together they must store the whole array, and no element may be read before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calque.transpiler.primitives.creation import empty, empty_like, full, ones_
 
 
 def leave_unfilled(function: Function, builder: Builder) -> None:
-    """Make such arrays empty, in place."""
+    """Allocate fully overwritten arrays by ``np.empty``, in place."""
     with builder.active():
         for block in _blocks(function.body):
             for s in list(block.statements):
@@ -57,7 +57,7 @@ def _asks_size(use: Statement | Block) -> bool:
 
 
 def _leave_empty(s: Apply) -> None:
-    """Make an array of the same sizes with nothing in it."""
+    """Let a statement allocate its array without filling it."""
     like = s.primitive in (zeros_like, ones_like)
     s.args = s.args[1:] if s.primitive is full else s.args
     s.primitive, s.params = empty_like if like else empty, {"dtype": s.out.type.dtype}

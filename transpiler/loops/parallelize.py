@@ -1,7 +1,7 @@
-"""Loops whose rounds do not touch what others write: they may run at the same time.
+"""Find parallel loops: no iteration touches an element that another one writes.
 
-Each carried array must be read and written at one place that moves with the counter; nothing else
-may be carried::
+Each carried array must be read and written at one index that moves with the counter; a loop may
+carry nothing else::
 
     for i in range(n):
         out[i] = f(x[i])          # independent
@@ -38,9 +38,9 @@ from calque.transpiler.primitives.indexing import getitem
 
 
 def mark_parallel(block: Block, builder: Builder, explained: bool = False) -> None:
-    """Note which of a function's loops are independent, and nests in the others, in place.
+    """Mark the outermost independent loops, and nests directly within other loops, in place.
 
-    ``explained``: also of loops that would not run on threads anyway, whether they are.
+    ``explained``: also record a verdict for loops that would not run on threads anyway.
     """
     with builder.active():
         _mark(block, builder, [], explained)
@@ -73,7 +73,7 @@ def _is_threads(s: For | While) -> bool:
 
 
 def _kept_off(s: For, around: list[For | While]) -> Verdict:
-    """Why an independent loop within others is none of threads."""
+    """The verdict of an independent loop that does not run on threads: its place in other loops."""
     if any(map(_is_threads, around)):
         return Verdict(WITHIN, "those of a loop around it run at the same time")
     what = f"within {len(around)} others" if _is_nest(s) else "within another, and holds none"
@@ -81,7 +81,7 @@ def _kept_off(s: For, around: list[For | While]) -> Verdict:
 
 
 def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -> None:
-    """Keep loops off threads, in place, that have little work for them, or are none of a kernel.
+    """Make parallel loops serial, in place, if they do too little work or are not in a kernel.
 
     ``depth`` is that of the block in a kernel: 0 outside.
     """
@@ -93,18 +93,18 @@ def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -
                 s.verdict = Verdict(OTHER, "it stays a loop of Python's: no kernel has all it does")
             elif (_rounds(s) or _WORTH_THREADS) < _WORTH_THREADS:
                 s.parallel = False
-                s.verdict = Verdict(LITTLE, f"too little work: {_rounds(s)} rounds")
+                s.verdict = Verdict(LITTLE, f"too little work: {_rounds(s)} iterations")
             elif not worth_threads(s, depth or 1):
                 s.verdict = Verdict(LITTLE, "too little work: a loop in a branch that holds none")
         for b in core.blocks_of(s):
             weigh(b, compiles, (depth or 1) + 1 if inside else 0)
 
 
-_WORTH_THREADS = 1000  # rounds, of a loop and those in it: starting threads takes as long
+_WORTH_THREADS = 1000  # iterations, inner loops included: starting threads takes as long
 
 
 def _rounds(s: For) -> int | None:
-    """How many rounds a loop and those in it have; None where it is not known."""
+    """The number of iterations of a loop, times those of its inner loops; None if unknown."""
     if not isinstance(s.start, int) or not isinstance(s.stop, int):
         return None
     inner = [_rounds(t) if isinstance(t, For) else None for t in _loops(s.body)]
@@ -131,10 +131,10 @@ def keep_off_threads(
     refuses: Callable[[Statement], bool],
     divides: Callable[[Statement], bool],
 ) -> None:
-    """Note that no loop of a kernel runs on threads where something may raise, in place.
+    """Make the loops of a kernel serial, in place, if a statement in the kernel may raise.
 
-    No thread can raise; and what runs on one thread can share its memory from round to round.
-    ``divides``: whether a statement raises ZeroDivisionError, for numbers that are seldom zero.
+    No thread can raise; and loops on one thread can reuse their memory in every iteration.
+    ``divides``: whether a statement may raise ZeroDivisionError: only loops around it get serial.
     """
     for s in block.statements:
         if isinstance(s, (For, While)) and compiles(s):
@@ -160,9 +160,9 @@ def _may_raise(s: For, raising: Statement) -> None:
 
 
 def worth_threads(s: For, depth: int) -> bool:
-    """Whether a parallel loop runs on threads, ``depth`` blocks deep in a kernel, whose own is 1.
+    """True if a parallel loop should run on threads, given its block's depth in the kernel.
 
-    Loops of the kernel itself do; within a loop, those with loops in them.
+    At depth 1, the kernel's own block, all do; at depth 2, those that contain loops.
     """
     return s.parallel and (depth == 1 or (depth == 2 and _is_nest(s)))
 
@@ -172,7 +172,7 @@ def _is_nest(s: For) -> bool:
 
 
 def upward(s: For, builder: Builder) -> list[Statement]:
-    """Let a loop whose order does not matter count upward; the statements of its new bounds."""
+    """Let an order-independent loop count upward; return the statements of its new bounds."""
     if s.step != -1:
         return []
     with builder.block() as bounds:
@@ -185,31 +185,33 @@ def upward(s: For, builder: Builder) -> list[Statement]:
 
 
 def is_independent(s: For, builder: Builder) -> bool:
-    """Whether no round needs another's results."""
+    """True if no iteration depends on another."""
     return judged(s, builder).parallel
 
 
 def judged(s: For, builder: Builder) -> Verdict:
-    """Whether no round needs another's results, and why."""
+    """The verdict whether iterations are independent, with the reason."""
     if s.step not in (1, -1):
         return Verdict(OTHER, f"it counts by {s.step}, and threads by 1")
     if s.index not in builder.dim_values or not s.phis:
-        return Verdict(OTHER, "what its rounds make is not known")
+        return Verdict(OTHER, "the results of its iterations are not known")
     return of_numbers(s) or of_arrays(s, builder)
 
 
 def of_arrays(s: For, builder: Builder, added: Set[Var] = frozenset()) -> Verdict:
-    """The same for the arrays that a loop carries, whatever numbers it carries beside.
+    """The verdict on the arrays that a loop carries, regardless of carried scalars.
 
-    ``added`` are arrays whose cells rounds may share, since they but add to them.
+    ``added`` are arrays whose elements iterations may share, since they only add to them.
     """
     arrays = [(p, r) for p, r in zip(s.phis, s.body.results, strict=True) if p.type.ndim]
     carried = CarriedArrays(builder)
     carried.chain = {phi: phi for phi, _ in arrays}
     if not carried.visit(s.body):
-        return carried.lost or Verdict(OTHER, "an array of another round is read as a whole")
+        return carried.lost or Verdict(OTHER, "an array of another iteration is read whole")
     if any(carried.chain.get(r) is not p for p, r in arrays):
-        return Verdict(CARRIED, "each round hands a whole array to the next (distance 1)", (), 1)
+        return Verdict(
+            CARRIED, "each iteration hands a whole array to the next (distance 1)", (), 1
+        )
     counter = dim_symbols(builder.dim_values[s.index])
     steady = steady_symbols(s, builder) - counter
     for phi in (phi for phi, _ in arrays if phi not in added):
@@ -221,7 +223,7 @@ def of_arrays(s: For, builder: Builder, added: Set[Var] = frozenset()) -> Verdic
 
 @dataclass(eq=False)
 class CarriedArrays:
-    """The versions of each carried array within a round, and where they are touched."""
+    """The versions of each carried array within an iteration, and the accesses to them."""
 
     builder: Builder
     chain: dict[Any, Var] = field(default_factory=dict)
@@ -272,7 +274,7 @@ class CarriedArrays:
             return True
         if not is_access(s) or held != [s.args[0]]:
             name = held[0].name or "an array"
-            words = f"{{0}} reads {name} as a whole, which each round changes"
+            words = f"{{0}} reads {name} as a whole, which each iteration changes"
             return self._lose(CARRIED, words, s)
         if not s.proven:
             what = element_text(s.origin)
@@ -288,20 +290,20 @@ class CarriedArrays:
         return False
 
     def alone(self) -> str:
-        """What rounds store, for reading."""
+        """The reason why a loop is parallel, in words: the elements that each iteration stores."""
         stores = [t.statement for found in self.touches.values() for t in found if t.stores]
         texts = dict.fromkeys(element_text(s.origin) for s in stores)
         known = [text for text in texts if text != "an element"] or ["its own elements"]
-        return f"no two rounds share an element, and one stores {', '.join(known)}"
+        return f"no two iterations share an element, and one stores {', '.join(known)}"
 
     def shared(
         self, phi: Var, counter: frozenset[str], steady: frozenset[str]
     ) -> tuple[Touch, Touch] | None:
-        """A store and another access that may touch one element in two rounds.
+        """A store and another access that may touch one element in two iterations.
 
-        There is none where some axis is always indexed by the same expression in the counter, or
-        read at places that are the same in all rounds, which no round stores to. Else what is
-        known of the counters may tell: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
+        There is none if some axis is always indexed by the same expression in the counter, except
+        reads at invariant indices that are never stored to. Otherwise the ranges of the counters
+        may rule it out: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
         """
         touches = self.touches.get(phi, [])
         stored = [t for t in touches if t.stores]
@@ -327,4 +329,7 @@ class CarriedArrays:
         return None
 
 
-_EFFECTS = {True: "{0} may raise, which no thread can", False: "{0} happens in the order of rounds"}
+_EFFECTS = {
+    True: "{0} may raise, which no thread can",
+    False: "{0} happens in the order of iterations",
+}

@@ -1,6 +1,6 @@
-"""A long running sum in parts: one block of threads were a hundredth of what a GPU runs.
+"""Split a long scan into parts: one block of threads would use a hundredth of a GPU.
 
-Before, for a grid::
+Before, on a GPU::
 
     total = 0.0
     for i in range(n):
@@ -23,7 +23,7 @@ After::
             total = total + x[i]
             out[i] = total
 
-How many parts there are depends on the size only. A loop whose last sum is read stays whole.
+The number of parts depends on the size only. A loop whose final sum is read stays whole.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from calque.transpiler.primitives.elementwise import add, floor_divide, subtract
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.scalars import max_, min_
 
-_ROUNDS, _PARTS = 2048, 8192  # of a part, at least; of parts, at most
+_ROUNDS, _PARTS = 2048, 8192  # iterations of a part, at least; parts, at most
 _IDENTITY = {"sum": 0, "product": 1}
 _PLACE = {"index": (Slot(0),)}
 
 
 def scan_in_parts(function: Function, builder: Builder) -> None:
-    """Cut long scans into parts, in place."""
+    """Split the long scans of a function into parts, in place."""
     read = _read_in(function.body)
     with builder.active():
         _within(function.body, read, function, builder)
@@ -84,13 +84,13 @@ def _within(block: Block, read: set[Var], function: Function, builder: Builder) 
 
 
 def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
-    """Emit the loops of both phases; None for what has no such form."""
+    """Emit the loops of both phases; return None if the loop cannot be split."""
     found = scans(s)
     numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
     if len(found) != 1 or numbers != [found[0].position] or (s.start, s.step) != (0, 1):
         return None
     if s.outs[numbers[0]] in read or counts(s) is not None:
-        return None  # of a known number of rounds the code knows the parts, too: one block does it
+        return None  # loops with a known trip count stay in one block
     alone = _sum_alone(s, found[0], builder)
     if alone is None:
         return None
@@ -106,7 +106,7 @@ def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
 
 
 def _sum_alone(s: For, found: Scanned, builder: Builder) -> For | None:
-    """The loop that makes the sum and nothing else; None where it needs what rounds store."""
+    """A copy of the loop that only sums; None if the sum reads the arrays that the loop carries."""
     copy = cloned_loop(builder, s)
     k = found.position
     others = {phi for phi in copy.phis if phi is not copy.phis[k]}
@@ -126,7 +126,7 @@ def _part_index(parts: Any, builder: Builder) -> Array:
 def _first_phase(
     s: For, alone: For, totals: Var, rounds: Any, parts: Any, builder: Builder
 ) -> Var:
-    """The loop that sums each part."""
+    """Emit the loop that sums each part; return the array of these sums."""
     part = _part_index(parts, builder)
     phi, stored = (Var(totals.type, totals.name, s.origin) for _ in range(2))
 
@@ -145,7 +145,7 @@ def _first_phase(
 def _second_phase(
     s: For, found: Scanned, totals: Var, rounds: Any, parts: Any, builder: Builder
 ) -> None:
-    """The loop that begins each part with the sum of those before."""
+    """Emit the loop that starts each part with the sum of the parts before it."""
     part = _part_index(parts, builder)
     arrays = [k for k in range(len(s.phis)) if k != found.position]
     phis = tuple(Var(s.phis[k].type, s.phis[k].name, s.origin) for k in arrays)
@@ -165,7 +165,7 @@ def _second_phase(
 
 
 def _sum_before(s: For, found: Scanned, totals: Var, part: Array, builder: Builder) -> Var:
-    """What the parts before one have, after what the whole began with."""
+    """The initial value of the scan plus the sums of all parts before ``part``."""
     scalar = s.phis[found.position]
     phi, one, both = (Var(scalar.type, scalar.name, s.origin) for _ in range(3))
     k, one.name = Var(part.atom.type, "k", s.origin), None

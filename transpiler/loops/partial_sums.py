@@ -1,6 +1,6 @@
-"""Sums down columns in parts of the rows: a thread a column were too few threads.
+"""Split sums down columns into parts of the rows: one thread per column would be too few.
 
-Before, for a grid, with threads along the columns, where memory goes on::
+Before, on a GPU, with one thread for each column, contiguous in memory::
 
     for i in range(m):
         total = 0.0
@@ -22,8 +22,8 @@ After::
             total = total + total_of_parts[i, k]
         out[i] = total / n
 
-Sums along rows are a block's each, which are too few where rows are few and long: these are cut,
-too, if the sizes are so when the launcher is called::
+A sum along a row takes one block, which is too few for few long rows: these sums are split, too,
+if the sizes at the launcher's call make it worthwhile::
 
     parts = min(n // 4096, 256 // max(m, 1) * 16)
     if parts > 8:
@@ -34,7 +34,7 @@ too, if the sizes are so when the launcher is called::
         for i in range(m):
             ...
 
-How many parts there are depends on sizes only: the order of additions is the same on every GPU.
+The number of parts depends on sizes only: the order of additions is the same on every GPU.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from calque.transpiler.primitives.logic import greater
 from calque.transpiler.primitives.scalars import max_, min_
 
 _THREADS = 2**20  # four times what a large GPU has at a time
-_ROWS = 64  # of a part, at least: what is stored for it is little against what is read
+_ROWS = 64  # of a part, at least: it stores little compared with its reads
 _FEW_ROWS = 256  # that have a block each
 _COLUMNS = 4096  # of a part of a row, which is a warp's, at least
 _WARPS = 16  # parts of each of so many rows
@@ -68,7 +68,7 @@ _IDENTITY = {"sum": 0, "product": 1}
 
 
 def sum_in_parts(function: Function, builder: Builder) -> None:
-    """Cut sums down columns into parts, in place."""
+    """Split sums into parts, in place."""
     with builder.active():
         _within(function.body, function, builder)
     remove_dead_code(function)
@@ -93,9 +93,9 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
 
 
 def _in_parts(loop: For, function: Function, builder: Builder, parts: Any = None) -> None:
-    """Emit a loop whose sums are cut; sums that need others are in loops of their own.
+    """Emit a loop with its sums split; sums that depend on others get loops of their own.
 
-    ``parts`` are those of rows; how many columns have depends on each sum.
+    ``parts`` is the number of parts of rows; for columns, each sum determines it.
     """
     pending = [loop]
     while pending:
@@ -112,7 +112,7 @@ def _in_parts(loop: For, function: Function, builder: Builder, parts: Any = None
 
 
 def _choose(loop: For, function: Function, builder: Builder) -> None:
-    """Emit both forms of a loop over rows, of which sizes choose one."""
+    """Emit both forms of a loop over rows, and a test of the sizes that chooses one."""
     sums = _sums_of(loop, along=True)
     assert sums is not None
     rows, columns = wrap(loop.stop), _outside(sums[0].stop, loop)
@@ -122,7 +122,7 @@ def _choose(loop: For, function: Function, builder: Builder) -> None:
     function.dim_values[parts.atom] = builder.dim_of(parts)
     test = atom(apply(greater, parts, _BLOCK))
     copy = cloned_loop(builder, loop)
-    last = copy.outs  # also of the last of the loops that it becomes
+    last = copy.outs  # also the results of the last loop that replaces it
     with builder.block() as then:
         _in_parts(copy, function, builder, parts)
         then.results = list(last)
@@ -132,7 +132,7 @@ def _choose(loop: For, function: Function, builder: Builder) -> None:
 
 
 def nest_of(loop: For) -> list[For]:
-    """A loop and those within that hold all its work, of independent rounds each."""
+    """A loop and its inner parallel loops, as far as each is the last statement of the former."""
     found = [loop]
     while found[-1].body.statements:
         *before, last = found[-1].body.statements
@@ -149,10 +149,10 @@ def _stores(s: Statement) -> bool:
 
 
 def _sums_of(loop: For, along: bool = False) -> list[For] | None:
-    """The loops whose sums are all that a loop's rounds need loops for.
+    """The loops within a nest that sum down columns, or ``along`` rows, and can be split.
 
-    Down columns, or along rows.
-    """
+None if the nest holds other loops, or splitting does not pay.
+"""
     nest = nest_of(loop)
     if len(nest) > (1 if along else 2) or any(not phi.type.ndim for s in nest for phi in s.phis):
         return None
@@ -178,12 +178,12 @@ def _sums_of(loop: For, along: bool = False) -> list[For] | None:
     if any(_size_before(s.stop, loop) is None for s in (*nest, first)) or _need_stores(found, last):
         return None
     if all(counts(s) is not None for s in (*nest, first)):
-        return None  # so small that the code knows it all: the parts would be a known number
+        return None  # constant sizes: the number of parts would be one, too
     return found
 
 
 def _need_stores(sums: list[For], last: For) -> bool:
-    """Whether a round's sums read what the round itself has stored: the parts store nothing."""
+    """True if sums read elements that their iteration stores: the loop of parts has no stores."""
     needed = {v for s in sums for v in core.free_vars(Block([s]))}
     for s in reversed(last.body.statements):
         if s not in sums and needed.intersection(s.outs):
@@ -194,13 +194,13 @@ def _need_stores(sums: list[For], last: For) -> bool:
 
 
 def _at_most(s: For, rounds: int) -> bool:
-    """Whether a loop is known to have no more rounds; one that is known to have none, too."""
+    """True if a loop's trip count is known and at most ``rounds``."""
     known = counts(s)
     return known is not None and known <= rounds
 
 
 def _needs_others(sums: list[For], body: Block) -> For | None:
-    """The first sum that needs another's result."""
+    """The first summing loop that depends on another one's result; None if there is none."""
     late = {o for s in sums for o in s.outs}
     for s in body.statements:
         if late.intersection(core.free_vars(Block([s]))):
@@ -211,7 +211,7 @@ def _needs_others(sums: list[For], body: Block) -> For | None:
 
 
 def _cut(loop: For, sums: list[For], builder: Builder, parts: Any = None) -> dict[Var, Any]:
-    """Emit the loops of the parts, which the loop puts together; how many parts there are."""
+    """Emit the loop over parts; let ``loop`` sum their results. Return the number of parts."""
     nest = nest_of(loop)
     first, *inner = nest
     sizes = [wrap(first.stop), *(_outside(s.stop, loop) for s in inner)]
@@ -236,7 +236,7 @@ def _cut(loop: For, sums: list[For], builder: Builder, parts: Any = None) -> dic
 
 
 def _size_before(atom: Atom, loop: For) -> Atom | Apply | None:
-    """A number of rounds as it is before a loop, or what asks it of arrays there; else None."""
+    """A trip count known before ``loop``, or a statement that computes it there; else None."""
     bound = core.bound_vars(loop)
     if atom in bound or not any(atom in s.outs for s in core.walk(loop.body)):
         return None if atom in bound else atom
@@ -250,7 +250,7 @@ def _size_before(atom: Atom, loop: For) -> Atom | Apply | None:
 
 
 def _outside(atom: Atom, loop: For) -> Any:
-    """A size that a loop's body asks for, asked before the loop."""
+    """A size that a loop's body computes, computed before the loop."""
     made = _size_before(atom, loop)
     if not isinstance(made, Apply):
         return wrap(made)
@@ -275,9 +275,9 @@ def _parts_loop(
     rounds: Any,
     builder: Builder,
 ) -> For:
-    """The loop over the parts: the same rounds, which sum and store what each part has.
+    """The loop over the parts: a copy of the loop that stores the sums of each part.
 
-    Those of rows, which have ``rounds``, are sections.
+    The parts of rows, for which ``rounds`` is given, are contiguous.
     """
     copy = cloned_loop(builder, loop)
     nest = nest_of(copy)
@@ -309,7 +309,7 @@ def _parts_loop(
     over.scheduled = True
     if ends is None:
         order, over.body.statements = [over, *nest], [copy]
-    else:  # eight of a row's parts are a block's
+    else:  # a block takes eight parts of a row
         order, over.body.statements, body.statements = [*nest, over], body.statements, [over]
     results = [s.out for s in stores]
     phis = [s.args[0] for s in stores]
@@ -334,7 +334,7 @@ def _stored(array: Var, value: Var, places: tuple[Any, ...]) -> Apply:
 
 
 def _put_together(s: For, arrays: list[Var], around: list[Var], parts: Any) -> None:
-    """Let a loop go over what the parts have, rather than over the rows."""
+    """Let a summing loop go over the sums of the parts, rather than over the rows."""
     by_position = dict(zip([r.position for r in reductions(s)], arrays, strict=True))
     made: list[Statement] = []
     k = Var(s.index.type, "k")

@@ -1,7 +1,7 @@
-"""Loops over the places of one sum, each of which gathers what rounds add to it.
+"""Write a scatter as loops over its target elements, each of which gathers its terms.
 
-On cores, the places that all rounds add to have loops of their own, and those near a border are
-apart; on a grid, a thread has a place, and asks which rounds add to it.
+On CPUs, elements that all terms add to have loops of their own, and those near a border are
+written separately. On GPUs, each thread has an element, and tests which terms add to it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.logic import logical_and
 
-MOST_PLACES = 8  # written out one by one, at each end of the last axis
+MOST_PLACES = 8  # elements unrolled at each end of the last axis
 
 
 class PlaceLoops:
-    """Writes one sum of terms as loops over the places that it adds to."""
+    """Write one sum of terms as loops over the elements that it adds to."""
 
     def __init__(
         self, found: PlaceSum, builder: Builder, arrays: dict[int, list[Atom]] | None = None
@@ -37,7 +37,7 @@ class PlaceLoops:
         self.builder, self.arrays = builder, arrays or {}
         self.first = self.terms[0]
         self.depth = len(self.first.places)
-        # from and to along each axis, less those of the first term
+        # start and end along each axis, relative to the first term's
         self.spans = {id(t): self._spans(t) for t in self.terms}
         last = self._along(self.depth - 1, self.terms)
         self.between = max(a for a, _ in last), min(b for _, b in last)
@@ -57,9 +57,9 @@ class PlaceLoops:
         return found
 
     def can_be_loops(self, least: int) -> bool:
-        """Whether both ends of the last axis are apart: known, or a condition on sizes.
+        """True if both ends of the last axis are disjoint, maybe by a condition on argument sizes.
 
-        Stores to places of that axis stand in loops over the others, at least this deep with it.
+        The unrolled ends stand in loops over the other axes: there must be ``least`` axes in all.
         """
         ends = self._along(self.depth - 1, self.terms)
         if len(set(ends)) == 1:
@@ -73,7 +73,7 @@ class PlaceLoops:
         return [self.spans[id(t)][axis] for t in terms]
 
     def write(self, version: Atom) -> Var:
-        """The loops, into the open block; the array after them."""
+        """Write the loops into the open block; return the array's version after them."""
         with self.builder.at(self.first.store.origin):
             for loop, shift in zip(self.first.loops, self.first.shifts, strict=True):
                 start, stop = (self._again(a) for a in (loop.start, loop.stop))
@@ -84,7 +84,7 @@ class PlaceLoops:
             return self._edges(version)
 
     def _again(self, bound: Atom) -> Any:
-        """A number that is the same in all rounds, computed again if the nest computes it."""
+        """A loop-invariant scalar, computed again if the nest computes it."""
         made = self.first.made_by.get(bound) if isinstance(bound, Var) else None
         if made is None:
             return wrap(bound)
@@ -99,7 +99,7 @@ class PlaceLoops:
         return self._loop(version, axis, ends, lambda phi, index: self._axis(phi, [*at, index]))
 
     def _loop(self, version: Atom, axis: int, ends: tuple[int, int], inner: Any) -> Var:
-        """A loop over the places of an axis from one to another, less those of the first term."""
+        """A loop over the indices of an axis; ``ends`` are relative to those of the first term."""
         old = self.first.loops[axis]
         low, high = moved(self.lows[axis], ends[0]), moved(self.highs[axis], ends[1])
         dims = (self.builder.dim_of(low), self.builder.dim_of(high) - 1)
@@ -122,7 +122,7 @@ class PlaceLoops:
     # rows
 
     def _row(self, version: Atom, at: list[Any]) -> Var:
-        """What is added to the places of the last axis."""
+        """Write the additions along the last axis at the outer indices ``at``."""
         groups: dict[tuple[tuple[int, int], ...], list[Term]] = {}
         for t in self.terms:
             groups.setdefault(tuple(self.spans[id(t)][:-1]), []).append(t)
@@ -135,7 +135,7 @@ class PlaceLoops:
         )
 
     def _apart(self, version: Atom, at: list[Any], groups: list[list[Term]]) -> Atom:
-        """One addition for each group of terms, where the row has some."""
+        """Write one addition for each group of terms, where the row has some."""
         for terms in groups:
             test = self._inside(at, terms)
             if test is None:
@@ -149,7 +149,7 @@ class PlaceLoops:
         return version
 
     def _inside(self, at: list[Any], terms: Sequence[Term]) -> Any:
-        """Whether a row is one of all of these terms; None where each row is."""
+        """The condition that all of these terms add to the row ``at``; None if it always holds."""
         tests = []
         for axis, place in enumerate(at):
             every, spans = self._along(axis, self.terms), self._along(axis, terms)
@@ -176,14 +176,14 @@ class PlaceLoops:
     # the last axis
 
     def _last(self, version: Atom, at: list[Any], terms: Sequence[Term]) -> Var:
-        """A loop over the places along the last axis that all terms add to."""
+        """A loop over the elements along the last axis that all terms add to."""
         return self._loop(
             *(version, self.depth - 1, self.between),
             lambda phi, index: self._store(phi, [*at, index], terms),
         )
 
     def _edges(self, version: Atom) -> Var:
-        """The places at both ends of the last axis, from the rounds that add to them."""
+        """Write the additions to elements at both ends of the last axis."""
         boxes: dict[tuple[tuple[int, int], ...], list[Term]] = {}
         for t in self.terms:
             spans = zip(self.spans[id(t)][:-1], self._moves(t), strict=True)
@@ -195,14 +195,14 @@ class PlaceLoops:
         return version
 
     def _moves(self, term: Term) -> list[int]:
-        """By how much its places along each axis but the last are further than the first's."""
+        """The shift of a term along each axis but the last, relative to the first term's."""
         shifts = zip(term.shifts[:-1], self.first.shifts, strict=False)
         return [mine - its for mine, its in shifts]
 
     def _rounds(
         self, version: Atom, box: tuple[tuple[int, int], ...], terms: list[Term], at: list[Any]
     ) -> Var:
-        """Loops over rounds, each of which stores to some places of the last axis."""
+        """Loops over the outer axes, with unrolled stores at the ends of the last one."""
         axis = len(at)
         if axis < len(box):
             out = self._loop(
@@ -211,7 +211,7 @@ class PlaceLoops:
             )
             made = self.builder.definitions[out]
             assert isinstance(made, For)
-            made.parallel = False  # rounds may store to one place
+            made.parallel = False  # iterations may store to the same element
             self.edges.add(id(made))
             return out
         low, high = self.between
@@ -237,12 +237,12 @@ class PlaceLoops:
         terms: Sequence[Term],
         done: dict[Any, Atom] | None = None,
     ) -> Var:
-        """Add the terms to one place; ``done`` is what is computed already."""
+        """Add the terms to one element; ``done`` holds the values that are computed already."""
         value = self._value(at, terms, {} if done is None else done)
         return self._stored(version, at, value, origin_of(terms))
 
     def _value(self, at: list[Any], terms: Sequence[Term], done: dict[Any, Atom]) -> Atom:
-        """The sum of what terms add to one place."""
+        """The sum of the terms for one element."""
         made = [self._made(t, at, done) for t in terms]
         added = [(t.store.args[1], found) for t, found in zip(terms, made, strict=True)]
         values = [found.get(a, a) if isinstance(a, Var) else a for a, found in added]
@@ -252,7 +252,7 @@ class PlaceLoops:
     def _stored(
         self, version: Atom, at: list[Any], value: Atom, origin: Origin | None = None
     ) -> Var:
-        """Add a number to one place."""
+        """Emit the addition of a scalar to one element."""
         store, places = self.first.store, iter(at)
         origin = origin or origin_of(self.terms)
         fixed = self._fixed()
@@ -276,7 +276,7 @@ class PlaceLoops:
         return found
 
     def _made(self, term: Term, at: list[Any], done: dict[Any, Atom]) -> dict[Var, Atom]:
-        """What a term needs, computed for the round that adds to a place."""
+        """Compute the needs of a term for the element ``at``; map the old variables to the new."""
         mapping: dict[Var, Atom] = {
             loop.index: atom(moved(place, -shift))
             for loop, shift, place in zip(term.loops, term.shifts, at, strict=True)
@@ -308,10 +308,10 @@ class PlaceLoops:
 
 
 class CellLoops(PlaceLoops):
-    """The same for a grid: a loop over all places, each of which has what some rounds add to it."""
+    """The same for GPUs: loops over all elements, each of which tests which terms it has."""
 
     def can_be_loops(self, least: int) -> bool:
-        """Each place is stored to once, whatever the sizes."""
+        """Always true: each element is stored once, whatever the sizes."""
         return True
 
     def _edges(self, version: Atom) -> Var:
@@ -327,7 +327,7 @@ class CellLoops(PlaceLoops):
         return self._loop(version, axis, ends, lambda phi, index: self._axis(phi, [*at, index]))
 
     def _cell(self, version: Atom, at: list[Any]) -> Var:
-        """What is added to one place: the terms of all rounds that it has some of."""
+        """Write the addition to one element, of all groups of terms that reach it."""
         groups: dict[tuple[tuple[int, int], ...], list[Term]] = {}
         for t in self.terms:
             groups.setdefault(tuple(self.spans[id(t)]), []).append(t)
@@ -343,7 +343,7 @@ class CellLoops(PlaceLoops):
         return self._stored(version, at, atom(total))
 
     def _added(self, total: Any, test: Any, at: list[Any], terms: list[Term]) -> Any:
-        """A sum, and where a condition holds what some rounds add to it."""
+        """The sum ``total``, plus the terms if ``test`` holds."""
         dtype = self.first.store.out.type.dtype
         before = dtype.type(0) if total is None else total
         out = Var(ArrayType(dtype), f"{self.first.store.out.name or 'total'}_more")

@@ -1,13 +1,13 @@
-"""The arrays of a loop's rounds shrink to the row that one round of a loop around them needs.
+"""Shrink arrays made inside a loop to the row that an iteration of a surrounding loop needs.
 
-Before, in a round of ``i`` that stands around those of ``k``::
+Before, in an iteration of ``i`` that surrounds the loop over ``k``::
 
     below = np.empty((n, m))
     for j in range(m):
         below[i, j] = 0.25 * wind[i, j, k]
 
-After: ``below`` has the size ``m``, and ``below[j]`` is stored. So it is with views of rows, and
-what branches choose of such arrays. What had one axis is a number.
+After: ``below`` has the size ``m``, and ``below[j]`` is stored. Views of rows shrink, too, and so
+do arrays chosen by branches. An array with one axis becomes a scalar.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _PYTHON = (np.float64, np.int64, np.bool_)  # Python's numbers are these
 
 @dataclass(eq=False)
 class RowsAlone:
-    """The arrays that the rounds make, which are joined by stores, loops, branches and copies."""
+    """The arrays that a loop's body makes, grouped by stores, loops, branches and copies."""
 
     builder: Builder
-    counter: Var  # of the loop around
-    carried: set[Var]  # by the rounds: these stay as they are
+    counter: Var  # of the surrounding loop
+    carried: set[Var]  # phis of the inner loop: these arrays stay as they are
     joined: dict[Var, Var] = field(default_factory=dict)
 
     def leave_out(self, body: Block) -> bool:
-        """Take the counter's axis from all arrays that a block makes; False if one needs it."""
+        """Remove the counter's axis from all arrays that a block makes; False if one needs it."""
         made: list[Apply] = []
         for s in core.walk(body):
             if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
@@ -90,7 +90,7 @@ class RowsAlone:
                 self.joined[first] = other
 
     def _shrink(self, body: Block, made: list[Apply], own: set[Var], members: set[Var]) -> bool:
-        """Find each group's axis, and take it out of makers, types and accesses."""
+        """Find each group's axis, and remove it from creations, types and accesses."""
         accesses: dict[Var, list[Apply]] = {first: [] for first in own}
         for s in core.walk(body):
             touched = [a for a in core.operands(s) if isinstance(a, Var) and a in members]
@@ -130,7 +130,7 @@ class RowsAlone:
         return True
 
     def _is_number(self, s: Statement) -> bool:
-        """Whether what a statement makes of an array of one axis can be said of a number."""
+        """True if a statement whose result is an array with one axis has a form for scalars."""
         if not isinstance(s, Apply) or s.primitive in (copy, getitem):
             return True
         if is_plain_store(s):
@@ -141,7 +141,7 @@ class RowsAlone:
         return s.primitive in _BLANK and s.out.type.dtype.kind in "fib"
 
     def _write_numbers(self, body: Block, numbers: set[Var]) -> None:
-        """Stores into arrays that are numbers now, and reads of them, are the numbers."""
+        """Replace stores into arrays that became scalars, and reads of them, by the scalars."""
         same: dict[Var, Atom] = {}
         for block in (body, *(b for s in core.walk(body) for b in core.blocks_of(s))):
             kept: list[Statement] = []
@@ -164,7 +164,7 @@ class RowsAlone:
         core.substitute(body, {v: _last(v, same) for v in same})
 
     def _axis(self, accesses: list[Apply]) -> int | None:
-        """The axis along which all accesses are at the counter."""
+        """The axis that all accesses index by the counter; None if there is none."""
         counter = self.builder.dims.resolve(self.builder.dim_values[self.counter])
         places = [place_of(s, self.builder) for s in accesses]
         rank = len(places[0]) if places else 0
@@ -172,7 +172,7 @@ class RowsAlone:
         return next(axes, None)
 
     def _view(self, s: Apply, axis: int | None) -> tuple[object, ...] | None:
-        """The index of a row of a view: the counter where all along an axis was taken."""
+        """The index of a view, with the counter in place of the full slice along ``axis``."""
         items = full_template(s.params["index"], s.args[1:], s.args[0].type.ndim)
         if axis is None or not all(i == slice(None) or isinstance(i, (Slot, int)) for i in items):
             return None
@@ -187,7 +187,7 @@ class RowsAlone:
         axes: dict[Var, int],
         views: dict[Apply, tuple[object, ...]],
     ) -> None:
-        """Let what makes the arrays make rows."""
+        """Let the statements that make the arrays make rows."""
         for s in made:
             if s in views:
                 s.args = (*s.args, self.counter)
@@ -212,7 +212,7 @@ def _last(var: Var, same: dict[Var, Atom]) -> Atom:
 
 
 def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
-    """What makes an array without one of its axes."""
+    """The statements that make an array like ``new`` without one of its axes."""
     primitive, dims = new.primitive, new.out.type.dims
     kept = [k for k in range(len(dims)) if k != axis]
     no_value: tuple[Atom, ...] = ()
@@ -231,7 +231,7 @@ def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
 
 
 def without_axis(s: Apply, axis: int) -> None:
-    """The same access of an array that lacks one axis."""
+    """Drop one axis from the index of an access, in place."""
     items: Sequence[Slot | int] = s.params["index"]
     first = s.primitive.first_index
     kept = [item for k, item in enumerate(items) if k != axis]

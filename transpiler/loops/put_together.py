@@ -1,4 +1,4 @@
-"""What all rounds of a loop go into, how many there are, and along what: asked for grids."""
+"""Queries of GPU passes about a loop: its reductions, scans, trip count and memory order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.logic import bitwise_and, bitwise_or
 from calque.transpiler.primitives.scalars import max_, min_
 
-# how the numbers of several rounds become one
+# how a reduction combines the values of several iterations
 COMBINED = {add: "sum", subtract: "sum", multiply: "product", maximum: "max", minimum: "min"}
 COMBINED |= {max_: "max", min_: "min"}
 _OF_TRUTHS = {bitwise_or: "max", bitwise_and: "min"}
@@ -23,20 +23,20 @@ _OF_TRUTHS = {bitwise_or: "max", bitwise_and: "min"}
 
 @dataclass(frozen=True)
 class PutTogether:
-    """A number that all rounds of a loop go into: the k-th phi, and how: "sum", "max"."""
+    """A reduction of a loop: the position of its phi, and how it combines: "sum", "max"."""
 
     position: int
     how: str
 
 
 def reductions(s: For) -> list[PutTogether]:
-    """The numbers that a loop which threads share puts together."""
+    """The reductions among the scalars that a loop carries."""
     found = [reduction_at(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
     return [r for r in found if r is not None]
 
 
 def reduction_at(s: For, position: int) -> PutTogether | None:
-    """What becomes of the k-th phi, if threads can put it together."""
+    """The reduction of the phi at ``position``; None if threads cannot combine it."""
     if of_number(s, position).kind != REDUCTION:
         return None
     made = made_by(s.body, s.body.results[position])
@@ -50,7 +50,7 @@ def reduction_at(s: For, position: int) -> PutTogether | None:
 
 @dataclass(frozen=True)
 class Scanned:
-    """A number that each round continues and reads: the k-th phi, how, where and with what."""
+    """A running sum that each iteration continues and reads: its phi, operation and term."""
 
     position: int
     how: str
@@ -60,19 +60,19 @@ class Scanned:
 
 
 def is_scan(s: Statement) -> bool:
-    """Whether threads may share the rounds of a loop that continue sums of those before."""
+    """True if the loop's verdict is that it is a scan, which threads may share."""
     return isinstance(s, For) and s.verdict is not None and s.verdict.kind == SCAN
 
 
 def scans(s: For) -> list[Scanned]:
-    """The numbers that a loop's rounds continue, in the order in which a round does."""
+    """The running sums of a loop, in the order of its statements."""
     found = [scan_at(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
     known = [r for r in found if r is not None]
     return sorted(known, key=lambda r: s.body.statements.index(r.made))
 
 
 def scan_at(s: For, position: int) -> Scanned | None:
-    """What the k-th phi is, if a round only adds to it and reads what that gives."""
+    """The running sum at the phi ``position``; None if its iterations do more than add and read."""
     phi, result = s.phis[position], s.body.results[position]
     made = next((t for t in s.body.statements if result in t.outs), None)
     if not isinstance(made, Apply) or made.primitive not in COMBINED or made.out.type != phi.type:
@@ -89,13 +89,13 @@ def scan_at(s: For, position: int) -> Scanned | None:
 
 
 def counts(s: For) -> int | None:
-    """How many rounds a loop has, where it is known."""
+    """The trip count of a loop with constant bounds; otherwise None."""
     ends = (s.start, s.stop, s.step)
     return None if any(isinstance(a, Var) for a in ends) else len(range(*ends))
 
 
 def along_memory(inner: list[For], outer: For) -> bool:
-    """Whether the inner loops, rather than the outer one, go along rows of memory."""
+    """True if the inner loops index the last axes at least as often as the outer one does."""
     along = across = 0
     for loop in inner:
         for s in core.walk(loop.body):
@@ -112,7 +112,7 @@ def along_memory(inner: list[For], outer: For) -> bool:
 
 
 def moves_with(atom: object, counter: Var, block: Block) -> bool:
-    """Whether an index is a counter, or a number more or less."""
+    """True if an index is the counter, or computed from it by additions and subtractions."""
     if atom is counter:
         return True
     made = next((s for s in core.walk(block) if atom in s.outs), None)

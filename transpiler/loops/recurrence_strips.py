@@ -1,6 +1,6 @@
-"""Recurrences that are independent of each other run side by side, in vectors, by strips of rows.
+"""Vectorize independent recurrences across rows, in strips of rows.
 
-Before, where each row waits for one number after the other::
+Before, each row is a sequential recurrence::
 
     for i in range(n):
         p[i, 0] = 0.0
@@ -18,9 +18,9 @@ After::
             for i in range(first, last):
                 p[i, j] = 0.25 / (1.5 - 0.25 * p[i, j - 1])
 
-Of small arrays, that is: where a sweep leaves the cache, to go along the rows is quicker. A strip
-is so short that columns stay in the first cache from one round of ``j`` to the next. What rows only
-add to they may share. This is vectorization of an outer loop by strips: Allen and Kennedy,
+Only for arrays that fit into the cache: for larger ones, going along rows is faster. A strip is so
+short that its columns stay in the first-level cache from one iteration of ``j`` to the next. Rows
+may add to the same elements. This is outer-loop vectorization by strip-mining: Allen and Kennedy,
 Optimizing Compilers for Modern Architectures, 2001, section 5.8.
 """
 
@@ -41,7 +41,7 @@ from calque.transpiler.primitives.indexing import getitem, update_add
 from calque.transpiler.primitives.scalars import smaller_integer
 
 STRIP = 64  # rows
-IN_CACHE = 1 << 17  # elements of a sweep, up to which strips take less time, whatever the strides
+IN_CACHE = 1 << 17  # elements of a nest, up to which strips are faster for any stride
 _FEWEST = 8  # rows for which vectors pay
 Refuses = Callable[[Statement], bool]
 
@@ -49,9 +49,9 @@ Refuses = Callable[[Statement], bool]
 def strip_recurrences(
     function: Function, builder: Builder, compiles: Refuses, refuses: Refuses, divides: Refuses
 ) -> None:
-    """Turn such loops of kernels around, in place.
+    """Strip-mine and interchange such loops of kernels, in place.
 
-    ``refuses``: whether a statement may raise; ``divides``: whether ZeroDivisionError.
+    ``refuses``: whether a statement may raise; ``divides``: whether it may raise ZeroDivisionError.
     """
 
     def visit(block: Block, compiled: bool) -> None:
@@ -73,15 +73,15 @@ def strip_recurrences(
 
 @dataclass(eq=False)
 class _Recurrences:
-    """A loop over rows, and the loops along them that its rounds hold."""
+    """A loop over rows, and the loops along the rows in its body."""
 
     loop: For
     builder: Builder
-    numbers: list[Apply] = field(default_factory=list)  # that a round makes for what comes after
-    steady: list[Apply] = field(default_factory=list)  # numbers that all rounds share
+    numbers: list[Apply] = field(default_factory=list)  # scalars that an iteration computes
+    steady: list[Apply] = field(default_factory=list)  # scalars that are loop-invariant
 
     def may_turn(self) -> bool:
-        """Whether rows are independent, and wait in some loop for one number after the other."""
+        """True if rows are independent, and at least one loop along a row is a recurrence."""
         loop = self.loop
         inner = [s for s in loop.body.statements if isinstance(s, For)]
         if not inner or loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
@@ -91,13 +91,13 @@ class _Recurrences:
         if not all(map(self._is_piece, loop.body.statements)):
             return False
         if all(map(self._is_free, inner)):
-            return False  # these are vectors as they are, or as distribution makes them
+            return False  # these vectorize as they are, or after distribution
         if not self._is_free(loop):
             return False
         return all(map(self._stays_in_cache, inner))
 
     def _stays_in_cache(self, inner: For) -> bool:
-        """Whether arrays are so small that to go across their rows costs little."""
+        """True if the nest has so few iterations that going across rows stays in the cache."""
         dim_of, dims = self.builder.dim_of, self.builder.dims
         sizes = [
             s.step * (dim_of(wrap(s.stop)) - dim_of(wrap(s.start))) for s in (self.loop, inner)
@@ -105,14 +105,14 @@ class _Recurrences:
         return dims.are_small(tuple(map(dims.resolve, sizes)), IN_CACHE)
 
     def _is_short(self) -> bool:
-        """Whether the call at hand has but few rows."""
+        """True if the call at hand has too few rows for vectors to pay."""
         dims = self.builder.dims
         start, stop = (self.builder.dim_of(wrap(end)) for end in (self.loop.start, self.loop.stop))
         rows = dims.of_arguments(dims.resolve(self.loop.step * (stop - start)), dims.actual)
         return isinstance(rows, int) and rows < _FEWEST
 
     def _is_piece(self, s: Statement) -> bool:
-        """Whether a statement is a store, a number of this round's, or a loop over elements."""
+        """True if a statement is a store, a scalar or a loop over elements; collects scalars."""
         own = {self.loop.index, *(n.out for n in self.numbers)}
         if isinstance(s, For):
             plain = s.index in self.builder.dim_values and s.step in (1, -1)
@@ -135,7 +135,7 @@ class _Recurrences:
         return True
 
     def _is_element(self, s: Statement) -> bool:
-        """Whether a statement is one of numbers, or of an element that is proven to be inside."""
+        """True if a statement has scalar operands, or accesses one element proven in bounds."""
         if not isinstance(s, Apply) or len(s.outs) != 1:
             return False
         if is_access(s):
@@ -144,7 +144,7 @@ class _Recurrences:
         return not any(a.type.ndim for a in (s.out, *s.args) if isinstance(a, Var))
 
     def _is_free(self, loop: For) -> bool:
-        """Whether no round waits for another's numbers: they may add to the same places."""
+        """True if no iteration depends on another, apart from additions to the same elements."""
         carried = CarriedArrays(self.builder)
         carried.chain = {phi: phi for phi in loop.phis}
         if not carried.visit(loop.body):
@@ -159,7 +159,7 @@ class _Recurrences:
     # the new loops
 
     def turned(self) -> list[Statement]:
-        """The loop over strips, and what computes its bounds."""
+        """The loop over strips, after the statements that compute its bounds."""
         loop, builder = self.loop, self.builder
         alone = of_arrays(loop, builder).parallel
         before = upward(loop, builder)
@@ -188,7 +188,7 @@ class _Recurrences:
         return [*before, *made.statements]
 
     def _pieces(self) -> list[list[Statement]]:
-        """The loops along rows, and the stores between them."""
+        """The body in pieces: each loop along rows, and each group of stores between loops."""
         found: list[list[Statement]] = []
         for s in self.loop.body.statements:
             if s in self.numbers or s in self.steady:
@@ -201,7 +201,7 @@ class _Recurrences:
     def _write(
         self, piece: list[Statement], bounds: tuple[Atom, Atom], now: dict[Var, Atom]
     ) -> None:
-        """Emit what a strip does of a piece; ``now``: the versions of arrays, old and new."""
+        """Emit a piece for one strip; ``now`` maps old versions of arrays to new ones."""
         s, builder = piece[0], self.builder
         if not isinstance(s, For):
             self._emit_rows(piece, _chains(piece), bounds, now)
@@ -243,7 +243,7 @@ class _Recurrences:
 
 
 def _chains(stores: list[Statement]) -> list[tuple[Var, Atom]]:
-    """Of each array that is stored into, the first version and the last."""
+    """The first and the last version of each array that is stored into."""
     first: dict[Var, Var] = {}  # by the last version so far
     for s in stores:
         assert isinstance(s, Apply) and isinstance(s.args[0], Var)

@@ -1,4 +1,4 @@
-"""The rounds of a ``while`` that fills arrays go in blocks, as many as there are places for.
+"""Strip-mine a ``while`` that fills growing arrays: an inner loop runs until they are full.
 
 Before::
 
@@ -17,7 +17,7 @@ After::
             x_saved[rounds] = x
             ...
 
-Within a block arrays stay where they are: no round counts who refers to them, nor reads their
+The inner loop does not reallocate: no iteration counts references to the arrays, or reads their
 addresses and sizes again.
 """
 
@@ -40,7 +40,7 @@ LONGEST_TEST = 6  # statements that are written twice
 def rounds_in_blocks(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """Let such loops of kernels go in blocks, in place."""
+    """Strip-mine such loops of kernels, in place."""
     _visit(function.body, builder, compiles, False)
 
 
@@ -62,7 +62,7 @@ def _are_numbers(statements: list[Statement]) -> bool:
 
 
 def _grown(s: Statement) -> list[Apply]:
-    """What a statement lets grow, if it is such a statement."""
+    """The operations by which a statement lets arrays grow; none for other statements."""
     if isinstance(s, If) and not s.orelse.statements:
         rooms = [t for t in s.then.statements if isinstance(t, Apply) and t.params.get("full")]
         return rooms if len(rooms) == len(s.then.statements) else []
@@ -71,7 +71,7 @@ def _grown(s: Statement) -> list[Apply]:
 
 
 def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
-    """Let what grows do so in a loop around the loop."""
+    """Move the growth of arrays into a new loop around ``loop``."""
     rooms, body = _grown(growth), loop.body
     arrays, count = [s.args[0] for s in rooms], rooms[0].args[1]
     before = body.statements[: body.statements.index(growth)]
@@ -98,7 +98,7 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
 
 
 def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:
-    """Those of the statements that values are computed by."""
+    """The statements that compute some values, in order."""
     found: list[Statement] = []
     for s in reversed(statements):
         if not values.isdisjoint(s.outs):
@@ -110,7 +110,7 @@ def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:
 def _while_there_is_room(
     test: Block, counting: list[Statement], grown: Apply, builder: Builder
 ) -> None:
-    """Let a test ask, too, whether what has grown has a place for the next round."""
+    """Let a loop's test also ask whether the array has room for the next iteration."""
     array, count = grown.args
     counted = cloned(builder, Block([*counting], [count]), {})
     with builder.active(), builder.block() as asked:

@@ -1,4 +1,4 @@
-"""Loops over the same rows become one, where a row needs of the others' results its own alone.
+"""Fuse loops over the same rows, if an iteration uses only its own row of earlier results.
 
 Before::
 
@@ -7,13 +7,13 @@ Before::
     for i in range(n):
         y[i, :] = exp(x[i, :] - top[i])
 
-After, for a grid, on which each loop is a launch and the row is read again from memory::
+After, on a GPU, where each loop is a launch that reads the row from memory again::
 
     for i in range(n):
         largest = max of x[i, :]
         y[i, :] = exp(x[i, :] - largest)
 
-What only its own row reads is kept in no array.
+A result that only its own row reads needs no array.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from calque.transpiler.loops.put_together import along_memory
 
 
 def fuse_rows(function: Function, builder: Builder) -> None:
-    """Fuse such loops, in place."""
+    """Fuse the loops over rows of a function, in place."""
     _drop_stops(function)
     remove_dead_code(function)
     for block in _blocks(function.body):
@@ -40,7 +40,7 @@ def fuse_rows(function: Function, builder: Builder) -> None:
 
 
 def _drop_stops(function: Function) -> None:
-    """What ``stop_gradient`` gives is its argument, once all derivatives are taken."""
+    """Replace ``stop_gradient(x)`` by ``x``, since all derivatives are taken by now."""
     replaced: dict[Var, Any] = {}
     for s in core.walk(function.body):
         if isinstance(s, Apply) and _is_identity(s):
@@ -50,14 +50,14 @@ def _drop_stops(function: Function) -> None:
 
 
 def _is_identity(s: Apply) -> bool:
-    """Whether a statement gives its argument, of which it only says that no slope goes there."""
+    """True if a statement returns its argument unchanged, and only stops its gradient."""
     p = s.primitive
     plain = p.arithmetic == "same" and p.nondifferentiable and p.view_back is not None
     return plain and isinstance(s.args[0], Var) and s.args[0].type == s.out.type
 
 
 def _blocks(block: Block) -> list[Block]:
-    """A block, and those within that are none of loops which threads share."""
+    """A block and those within it, but none in parallel loops."""
     found = [block]
     for s in block.statements:
         if not (isinstance(s, For) and s.parallel):
@@ -67,7 +67,7 @@ def _blocks(block: Block) -> list[Block]:
 
 
 def _fuse_two(block: Block, builder: Builder) -> bool:
-    """Fuse one pair of loops; False where there is none."""
+    """Fuse one pair of loops; return False if there is none."""
     for k, first in enumerate(block.statements):
         if not isinstance(first, For) or not first.parallel:
             continue
@@ -85,12 +85,12 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
                 before = first.inits[first.outs.index(second.args[0])]
                 second.args = (before, *second.args[1:])  # of the same shape
             if given.intersection(a for a in second.args if isinstance(a, Var)):
-                break  # it stays behind the first loop, and so does what reads it
+                break  # it must stay after the first loop, and so must its readers
     return False
 
 
 def _can_join(first: For, second: For, between: list[Statement], builder: Builder) -> bool:
-    """Whether a round of the second loop needs no other round of the first."""
+    """True if the loops may be fused, and fusion keeps the sums of rows along memory."""
     ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
     if not second.parallel or ends[0] != ends[1]:
         return False
@@ -103,6 +103,6 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
 
 
 def _sums(loop: For) -> list[For]:
-    """The loops within that sum a row: then the threads of a row have it, all of it."""
+    """The inner loops that reduce to scalars: a row's threads then share all of its work."""
     inner = [s for s in loop.body.statements if isinstance(s, For)]
     return [s for s in inner if any(not p.type.ndim for p in s.phis)]

@@ -1,8 +1,8 @@
-"""Numbers that each round sums up become a row of sums, so that columns can become rows.
+"""Scalar expansion: a sum of each iteration becomes a row of sums, to allow interchange.
 
-A loop around one loop over elements, and what its round does with the sums, is split in two: the
-numbers are kept in a row between them (Allen and Kennedy, Optimizing Compilers for Modern
-Architectures, 2001, sections 2.4 and 5.3: distribution, and scalar expansion)::
+A loop that sums in one inner loop and then uses the sums is split in two, with a row of sums
+between them (Allen and Kennedy, Optimizing Compilers for Modern Architectures, 2001, sections 2.4
+and 5.3: distribution, and scalar expansion)::
 
     for k in range(n):                        row = np.full(n, 0.0)
         total = 0.0                           for k in range(n):
@@ -11,7 +11,7 @@ Architectures, 2001, sections 2.4 and 5.3: distribution, and scalar expansion)::
         B[k] += total * A[m, k]               for k in range(n):
                                                   B[k] += row[k] * A[m, k]
 
-It is done where the first of the two is then turned around by ``interchange``.
+This is done only if ``interchange`` can then interchange the first of the two.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from calque.transpiler.primitives.indexing import update_add
 
 @dataclass(eq=False)
 class Expansion:
-    """A loop with one loop within, and what may come before and after it in a round."""
+    """A loop with one inner loop, and the statements before and after it in the body."""
 
     loop: For
     builder: Builder
     before: list[Statement] = field(default_factory=list)  # the new statements before the loops
     rows: list[Var] = field(default_factory=list)
-    followed: frozenset[str] = frozenset()  # counters, and what is the same in all rounds
+    followed: frozenset[str] = frozenset()  # symbols of counters and invariants
 
     def split(self) -> tuple[list[Statement], For, For] | None:
-        """What makes the rows, the loop that sums and the loop over the rest; None if it stays."""
+        """The statements that make the rows, the summing loop, and the rest; None if not split."""
         body = self.loop.body.statements
         inner = [s for s in body if isinstance(s, For)]
         if len(inner) != 1 or not all(isinstance(s, (Apply, For)) for s in body):
@@ -66,7 +66,7 @@ class Expansion:
         return self.before, summing, self._rest(first, within, rest, sums, summing)
 
     def _plain(self, first: Sequence[Statement], within: For, rest: Sequence[Statement]) -> bool:
-        """Whether a round reads numbers, sums up, and does something with the sums."""
+        """True if the body computes scalars, sums in ``within``, then uses only elements."""
         loop, carried = self.loop, {*self.loop.phis}
         if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
             return False
@@ -95,7 +95,10 @@ class Expansion:
         return is_access(s) and arrays == [s.args[0]] and is_element(s, self.builder)
 
     def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
-        """Whether no round of what sums touches what the rest of an earlier round has written."""
+        """True if no iteration's sums touch an element that another iteration's rest accesses.
+
+        Elements that both only add to do not count.
+        """
         self.followed = steady_symbols(self.loop, self.builder)
         self.followed |= dim_symbols(self.builder.dim_values.get(within.index, 0))
         origin = {phi: phi for phi in self.loop.phis if phi.type.ndim}
@@ -114,7 +117,7 @@ class Expansion:
     def _accesses(
         self, statements: Sequence[Statement], within: For, origin: dict[Var, Var]
     ) -> list[Access]:
-        """What statements touch of the arrays that the loop carries; versions are followed."""
+        """The accesses of statements to the arrays that the loop carries, in any version."""
         for init, phi, out in zip(within.inits, within.phis, within.outs, strict=True):
             if phi.type.ndim and isinstance(init, Var):
                 origin[phi] = origin[out] = origin[init]
@@ -131,12 +134,12 @@ class Expansion:
         return found
 
     def _place(self, s: Apply) -> Place:
-        """Where an element is; what each round finds anew, as ``k // 2``, may be anywhere."""
+        """The index of an element, None along axes where it varies otherwise, as ``k // 2``."""
         place = place_of(s, self.builder)
         return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
 
     def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
-        """Rows with a place for each round, filled with what the sums start from."""
+        """Make rows with an element for each iteration, filled with the sums' initial values."""
         loop, builder = self.loop, self.builder
         with builder.block() as made, builder.at(loop.origin):
             if loop.step == 1:
@@ -155,7 +158,7 @@ class Expansion:
         return True
 
     def _summing(self, first: Sequence[Statement], within: For, sums: Sequence[int]) -> For:
-        """The first loop: its inner one adds to the rows."""
+        """The first loop, whose inner loop adds to the rows."""
         loop, builder = self.loop, self.builder
         (index,) = renewed(builder, [loop.index])
         carried = dict(zip(loop.phis, loop.inits, strict=True))
@@ -196,11 +199,11 @@ class Expansion:
         sums: Sequence[int],
         summing: For,
     ) -> For:
-        """The second loop: what a round does with its sums."""
+        """The second loop, which uses the sums."""
         loop, builder = self.loop, self.builder
         (index,) = renewed(builder, [loop.index])
         arrays = [k for k in range(len(within.phis)) if k not in sums]
-        after: dict[Atom, Var] = {}  # what the loop carried -> what it is after the first one
+        after: dict[Atom, Var] = {}  # a phi -> its value after the first loop
         for k, out in zip(arrays, summing.outs, strict=False):
             after[within.inits[k]] = out
         inits = tuple(after.get(p, i) for p, i in zip(loop.phis, loop.inits, strict=True))

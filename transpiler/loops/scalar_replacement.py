@@ -1,4 +1,4 @@
-"""Fewer reads and stores of elements in loops: sums before they are stored, numbers for elements.
+"""Scalar replacement: fewer element accesses in loops, by merging stores and keeping scalars.
 
 Before::
 
@@ -14,7 +14,7 @@ After::
     for k in range(j): a_ij -= a[i, k] * a[k, j]
     a[i, j] = a_ij
 
-LLVM does neither where it cannot tell whether two indices, or two arrays, are one place.
+LLVM does neither if it cannot tell whether two indices, or two arrays, alias.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 
 def fewer_accesses(function: Function, builder: Builder) -> None:
-    """Rewrite all loops of a function, in place."""
+    """Apply scalar replacement to all loops of a function, in place."""
     with builder.active():
         loops = [s for s in core.walk(function.body) if isinstance(s, For)]
         alone = [_additions(s.body, builder) for s in loops]
@@ -53,9 +53,9 @@ def fewer_accesses(function: Function, builder: Builder) -> None:
 
 
 def _additions(block: Block, builder: Builder) -> bool:
-    """``x[i] = x[i] + v`` of the reverse sweep as ``x[i] += v``; ``x[i] = x[i]`` not at all.
+    """Rewrite ``x[i] = x[i] + v`` of the reverse pass as ``x[i] += v``; drop ``x[i] = x[i]``.
 
-    Whether there was one of the latter: then the block may leave an array alone.
+    Return True if a store was dropped: the block may then no longer change an array.
     """
     uses = Uses(block)
     made_by = {o: s for s in block.statements for o in s.outs}
@@ -93,7 +93,7 @@ def _additions(block: Block, builder: Builder) -> bool:
 def _reads(
     made_by: dict[Var, Statement], value: Atom, store: Apply, builder: Builder
 ) -> bool:
-    """Whether a value is what was in the place of a store before."""
+    """True if ``value`` is a read of the element that ``store`` overwrites."""
     read = made_by.get(value) if isinstance(value, Var) else None
     return (
         isinstance(read, Apply)
@@ -105,13 +105,13 @@ def _reads(
 
 
 class _Stores:
-    """Joins the stores of one block that the reverse sweep makes at one place."""
+    """Merge the reverse pass's stores of one block to the same element."""
 
     def __init__(self, block: Block, builder: Builder):
         self.block, self.builder = block, builder
 
     def merge(self) -> None:
-        """Join each addition with the store before it, as far as there is one."""
+        """Merge each addition with an earlier store to the same element, if there is one."""
         for s in list(self.block.statements):
             if self._adds(s):
                 before = self._store_before(s)
@@ -127,7 +127,7 @@ class _Stores:
         return is_plain_store(s) and is_element(s, self.builder)
 
     def _store_before(self, s: Apply) -> Apply | None:
-        """The last store at the same place, if all in between is elsewhere."""
+        """The last store to the same element, if nothing in between may touch that element."""
         place = place_of(s, self.builder)
         stores = {t.outs[0]: t for t in self.block.statements if self._is_store(t)}
         base, after = s.args[0], s
@@ -158,7 +158,7 @@ class _Stores:
         return apart(place_of(s, self.builder), place, self.builder)
 
     def _join(self, first: Apply, second: Apply) -> None:
-        """One store, where the second one is."""
+        """Merge two stores into one at the position of the second."""
         statements = self.block.statements
         value, more = first.args[1], second.args[1]
         if first.primitive is update and self._put_back(first, more):
@@ -176,7 +176,7 @@ class _Stores:
         core.substitute(self.block, {first.outs[0]: first.args[0]})
 
     def _put_back(self, zero: Apply, more: Atom) -> bool:
-        """Whether what is added to zero is what was there before."""
+        """True if an element is set to 0, and then its old value is added again."""
         if not _is_zero(zero.args[1]) or not isinstance(more, Var):
             return False
         read = self.builder.definitions.get(more)
@@ -193,13 +193,13 @@ def _is_zero(value: Atom) -> bool:
 
 
 def _plus(a: Atom, b: Atom) -> Any:
-    """The sum of two numbers, a difference where one is negated."""
+    """The sum of two scalars, written as a difference if the second is negated."""
     opposite = _opposite(b)
     return wrap(a) + wrap(b) if opposite is None else wrap(a) - opposite
 
 
 def _opposite(value: Atom) -> Any:
-    """``x`` for ``-x``, ``x * y`` for ``-x * y``; None where no sign can be taken off."""
+    """``x`` for ``-x``, ``x * y`` for ``-x * y``; None if there is no sign to remove."""
     made = _definition(value)
     if made is None:
         return None
@@ -213,12 +213,12 @@ def _opposite(value: Atom) -> Any:
 
 
 def _definition(value: Atom) -> Apply | None:
-    """The operation that made a number."""
+    """The operation that computes a value; None for constants and other definitions."""
     made = current().definitions.get(value) if isinstance(value, Var) else None
     return made if isinstance(made, Apply) else None
 
 
-# numbers for elements
+# scalars for elements
 
 
 def _numbers_in(block: Block, builder: Builder) -> None:
@@ -237,7 +237,7 @@ def _numbers_in(block: Block, builder: Builder) -> None:
 
 
 class _Numbers:
-    """Carries fixed elements through an innermost loop as numbers."""
+    """Carry elements at invariant indices through an innermost loop as scalars."""
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
@@ -245,7 +245,7 @@ class _Numbers:
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
 
     def write(self) -> None:
-        """The loop and what stands around it, into the open block."""
+        """Emit the loop, with the loads before it and the stores after it."""
         chosen = {k: self._fixed(k) for k in range(len(self.loop.phis))}
         starts = {
             k: [self._load(self.loop.inits[k], s) for s in found] for k, found in chosen.items()
@@ -258,7 +258,7 @@ class _Numbers:
                 self._store_after(k, found, numbers)
 
     def _accesses(self, k: int) -> list[Apply]:
-        """All that touches a carried array, in order; nothing where it is not by elements only."""
+        """The accesses to a carried array, in order; empty if not all are of single elements."""
         version: Atom = self.loop.phis[k]
         found: list[Apply] = []
         for s in self.loop.body.statements:
@@ -281,7 +281,7 @@ class _Numbers:
         return found if len(found) == sum(a in versions for a in used) else []
 
     def _fixed(self, k: int) -> list[Apply]:
-        """A store to each fixed place that no other access can touch unknown to us."""
+        """One store for each invariant index that no access at another index may alias."""
         phi = self.loop.phis[k]
         if not phi.type.ndim or phi.type.dtype != np.float64 or not self.counter:
             return []
@@ -302,13 +302,13 @@ class _Numbers:
         return [s for s, _ in found]
 
     def _can_be_before(self, s: Apply, index: Iterable[Atom]) -> bool:
-        """Whether the place is known before the loop, and inside also if no round is to come."""
+        """True if an index is loop-invariant, and in bounds even if the loop is zero-trip."""
         if any(a in self.inside for a in index if isinstance(a, Var)):
             return False
         return is_inside_without_rounds(s, self.loop, self.builder)
 
     def _reads_before(self) -> None:
-        """Move reads that give the same in every round before the loop."""
+        """Hoist reads of elements that the loop does not change."""
         body, mapping = self.loop.body, dict[Var, Atom]()
         accesses = {k: self._accesses(k) for k in range(len(self.loop.phis))}
         of_phi = {id(s): k for k, found in accesses.items() for s in found}
@@ -341,7 +341,7 @@ class _Numbers:
         return value
 
     def _carry(self, k: int, example: Apply, start: Any) -> Var:
-        """Replace the accesses of one place by a carried number; what it is after the loop."""
+        """Replace the accesses to one element by a carried scalar; return its final value."""
         loop, place = self.loop, place_of(example, self.builder)
         touched = {
             id(s) for s in self._accesses(k) if same_place(place_of(s, self.builder), place)

@@ -1,4 +1,4 @@
-"""What follows a running sum cell by cell is done where the sum is: it needs no memory.
+"""Fuse a scan with the elementwise loop that reads its results.
 
 Before, for a grid, where the first loop is a scan::
 
@@ -15,7 +15,7 @@ After::
         sums[i] = total
         out[i] = 0.5 * total
 
-What nothing else reads, ``forward_terms`` leaves out.
+``forward_terms`` then removes arrays that are no longer read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _within(block: Block, builder: Builder) -> None:
 
 
 def _fuse_one(block: Block, builder: Builder) -> bool:
-    """Fuse one pair of loops; False where there is none."""
+    """Fuse one pair of loops; return False if there is none."""
     for k, first in enumerate(block.statements):
         if not isinstance(first, For) or not is_scan(first):
             continue
@@ -62,7 +62,7 @@ def _fuse_one(block: Block, builder: Builder) -> bool:
 
 
 def _follows(second: For, first: For, builder: Builder) -> bool:
-    """Whether threads share a loop's rounds, which are those of the scan, and sum nothing."""
+    """True if ``second`` is parallel without reductions, and has the scan's bounds."""
     ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
     numbers = any(not phi.type.ndim for phi in second.phis)
     return second.parallel and not numbers and ends[0] == ends[1] and first.step == second.step == 1

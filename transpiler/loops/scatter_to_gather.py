@@ -1,9 +1,10 @@
-"""Sums added at several places a round, as one sum for each place.
+"""Turn scatters of the reverse pass into gathers: one sum for each element.
 
-The reverse of a stencil adds each round's adjoint to its neighbours: it reads and stores as many
-places as the stencil has points. Where a place is a counter and a constant, the map from rounds to
-places inverts, and each place may gather what all rounds add to it (Hückelheim, Kukreja, Narayanan,
-Luporini, Gorman and Hovland, Automatic differentiation for adjoint stencil loops, 2019)::
+The reverse of a stencil adds each iteration's adjoint to its neighbours: it reads and stores as
+many elements as the stencil has points. If an index is a counter plus a constant, the map from
+iterations to indices inverts, and each element may gather its terms (Hückelheim, Kukreja,
+Narayanan, Luporini, Gorman and Hovland, Automatic differentiation for adjoint stencil loops,
+2019)::
 
     for i in range(n - 2, 0, -1):             for i in range(2, n - 2):
         y_bar[i - 1] += 0.5 * x_bar[i]            y_bar[i] += 0.5 * (x_bar[i + 1] + x_bar[i - 1])
@@ -12,8 +13,8 @@ Luporini, Gorman and Hovland, Automatic differentiation for adjoint stencil loop
                                               for i in range(n - 2, 0, -1):
                                                   x_bar[i] = 0.0
 
-Places near the border get less. Along the last axis they are stored one by one; along the others a
-row near the border adds what each offset gives to it. Sums of loops in a row are joined.
+Elements near the border have fewer terms. Along the last axis they are stored one by one; along the
+others, a row near the border adds the terms that reach it. Sums of consecutive loops are joined.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from calque.transpiler.loops.scatters import Nest, PlaceSum, ScatterTerms, Term,
 
 
 def gather(function: Function, builder: Builder, grid: bool = False) -> frozenset[int]:
-    """Rewrite all loops of a function where that can be, in place.
+    """Turn scatters into gathers in all loops of a function where that is legal, in place.
 
-    The ids of loops over rounds that store to the places near the border: these stay together. For
-    a ``grid`` there are none: each place asks which rounds add to it.
+    Return the ids of the loops that store to elements near the border: these must stay whole. For a
+    ``grid`` there are none, since each element tests which terms it has.
     """
     edges: set[int] = set()
     with builder.active():
@@ -51,25 +52,25 @@ def _within(
 
 
 class _Row:
-    """The nests of one block, and the sums that their terms make."""
+    """The nests of one block, and the sums of their terms."""
 
     def __init__(
         self, block: Block, function: Function, builder: Builder, edges: set[int], grid: bool
     ):
         self.block, self.function, self.builder = block, function, builder
         self.edges, self.places = edges, CellLoops if grid else PlaceLoops
-        self.made: set[int] = set()  # statements with sums
+        self.made: set[int] = set()  # statements written for sums
         self.defined_at = {o: k for k, s in enumerate(block.statements) for o in s.outs}
         self.nests: dict[int, Nest] = {}
-        self.now: dict[Var, Atom] = {}  # an array's version -> the one that takes its place
+        self.now: dict[Var, Atom] = {}  # an array's version -> the one that replaces it
 
     def write(self) -> None:
-        """The block with its sums, in place."""
+        """Rewrite the block with its sums, in place."""
         sums: list[PlaceSum] = []
         for k, s in enumerate(self.block.statements):
             if isinstance(s, For):
                 self._join(k, s, sums)
-        # a place of the function's own block is stored to by Python, outside of all kernels
+        # stores in the function's own block would run in Python, outside of all kernels
         least = 2 if self.block is self.function.body else 1
         sums = [
             s for s in sums if len(s.terms) > 1 and self.places(s, self.builder).can_be_loops(least)
@@ -85,7 +86,7 @@ class _Row:
                 continue
             self.now.update(without(nest.loop, chosen))
             own = [s for s in sums if s.nest is nest]
-            # later nests' terms read what the nest leaves, with its own sums: these go first
+            # later nests' terms read arrays that include the nest's own sums: these come first
             own.sort(key=lambda s: any(joined is not nest for joined, _ in s.terms))
             for early in (s for s in own if not s.late):
                 made += self._early(early)
@@ -119,7 +120,7 @@ class _Row:
                 sums.append(PlaceSum(nest, term.array, term.late, [(nest, term)]))
 
     def _joins(self, found: PlaceSum, nest: Nest, term: Term) -> bool:
-        """Whether a term may be added where a sum is."""
+        """True if a term of ``nest`` may be moved to the position of the sum ``found``."""
         if found.nest is nest:
             return found.array == term.array and found.late == term.late
         if term.late or not self._same_array(nest.inits[term.array], found):
@@ -128,7 +129,7 @@ class _Row:
         return all(self.defined_at.get(v, -1) < limit for v in self._reads(nest, term))
 
     def _same_array(self, version: Atom, found: PlaceSum) -> bool:
-        """Whether loops do but add to the array between a sum and this version of it."""
+        """True if loops between a sum and ``version`` of its array do nothing but add to it."""
         while self._read_once(version) and version is not found.nest.outs[found.array]:
             nest = self.nests.get(self.defined_at.get(version, -1))
             k = nest.outs.index(version) if nest is not None else -1
@@ -138,7 +139,7 @@ class _Row:
         return self._read_once(version)
 
     def _read_once(self, version: Atom) -> bool:
-        """Whether only a nest that goes on with an array reads a version of it."""
+        """True if the only use of an array's version is as the initial value of a nest."""
         uses = [s for s in self.block.statements if version in core.free_vars(Block([s]))]
         return (
             len(uses) == 1
@@ -148,7 +149,7 @@ class _Row:
         )
 
     def _reads(self, nest: Nest, term: Term) -> set[Var]:
-        """What a term needs from outside of its loops."""
+        """The variables from outside of its loops that a term reads."""
         inside = core.defined_vars(nest.loop.body) | {nest.loop.index}
         atoms = {a for s in (*term.needs, term.store) for a in s.args if isinstance(a, Var)}
         read = {a for s in term.needs for a in s.args if a in term.versions}

@@ -1,14 +1,14 @@
-"""Which stores of a nest of loops are a scatter: sums added at places that move with the counters.
+"""Find the scatters of a loop nest: additions at indices that move with the counters.
 
 The reverse of a stencil is one, and additions commute::
 
     for i in range(n - 2, 0, -1):
-        y_bar[i + 1] += 0.5 * x_bar[i]      # places 2 .. n - 1, one more than the counter
-        y_bar[i - 1] += 0.5 * x_bar[i]      # places 0 .. n - 3, one less
-        x_bar[i] = 0.0                      # no sum; a later round of the order does not matter
+        y_bar[i + 1] += 0.5 * x_bar[i]      # elements 2 .. n - 1, one after the counter
+        y_bar[i - 1] += 0.5 * x_bar[i]      # elements 0 .. n - 3, one before it
+        x_bar[i] = 0.0                      # no addition
 
-Each such store is a term. A term whose value is the same whether it is read before all the other
-stores, or after all of them, may leave the loops for a place there.
+Each such store is a term. A term may move before the nest if its value reads no element that the
+nest has stored before, and after the nest if it reads no element that the nest stores later.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from calque.transpiler.primitives.indexing import getitem, update_add
 
 INTEGER = (add, subtract, multiply, negative)
 CHEAP = (*INTEGER, getitem, to_int)
-MOST_READS = 2  # of elements, for one term: a term saves one read and one store
+MOST_READS = 2  # of elements, for one term, which saves one read and one store
 MOST_OPERATIONS = 12
 MOST_TERMS = 32  # of one sum
-DEEPEST = 3  # loops of a nest: each has borders, which the compiler takes its time for
+DEEPEST = 3  # loops of a nest: the borders of each cost compile time
 
-Interval = tuple[DimLike, DimLike]  # from, and up to but without
+Interval = tuple[DimLike, DimLike]  # start, and the end that is excluded
 
 
 @dataclass(eq=False)
@@ -50,34 +50,34 @@ class ElementAccess:
     array: int
     place: Place
     statement: Apply
-    loops: tuple[For, ...]  # around it, outer ones first
-    position: int  # among all of the nest
+    loops: tuple[For, ...]  # surrounding loops, outermost first
+    position: int  # number of the statement within the nest
 
     @property
     def stores(self) -> bool:
-        """Whether it writes."""
+        """True if the access is a store."""
         return self.statement.primitive is not getitem
 
 
 @dataclass(eq=False)
 class Term:
-    """One store of a scatter: which places it adds to, and what its value needs."""
+    """One store of a scatter: the elements that it adds to, and the operands of its value."""
 
     store: Apply
     array: int
-    needs: list[Apply]  # in order
+    needs: list[Apply]  # statements that compute the value, in order
     loops: tuple[For, ...]
-    shifts: tuple[int, ...]  # a place less the counter, for each loop
-    places: tuple[Interval, ...]  # along the axis of each loop
-    fixed: tuple[tuple[int, DimLike], ...]  # the other axes, and the index there
-    versions: dict[Var, int]  # of carried arrays that are read -> which
-    made_by: dict[Var, Apply]  # what the nest computes
-    late: bool  # to be read after the other stores
+    shifts: tuple[int, ...]  # index minus counter, for each loop
+    places: tuple[Interval, ...]  # range of indices along the axis of each loop
+    fixed: tuple[tuple[int, DimLike], ...]  # the other axes, each with its index
+    versions: dict[Var, int]  # a version that is read -> its array
+    made_by: dict[Var, Apply]  # the statements of the nest
+    late: bool  # it may only move after the nest
 
 
 @dataclass(eq=False)
 class Nest:
-    """A loop of a block with its terms, and the arrays as it was before it is changed."""
+    """A loop of a block with its terms, and its original initial and final arrays."""
 
     loop: For
     position: int
@@ -89,7 +89,7 @@ class Nest:
 
 @dataclass(eq=False)
 class PlaceSum:
-    """Terms of one array that become one loop over places, before or after a nest."""
+    """Terms of one array that become one loop over elements, before or after a nest."""
 
     nest: Nest
     array: int
@@ -97,7 +97,7 @@ class PlaceSum:
     terms: list[tuple[Nest, Term]] = field(default_factory=list)
 
     def fits(self, term: Term, builder: Builder) -> bool:
-        """Whether a term's places are those of the others, but for constants."""
+        """True if a term's index ranges differ from those of the other terms by constants only."""
         other = self.terms[0][1]
         if other.fixed != term.fixed or len(other.places) != len(term.places):
             return False
@@ -117,13 +117,13 @@ class ScatterTerms:
 
     loop: For
     builder: Builder
-    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> which carried array
+    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> the position of its array
     touches: list[ElementAccess] = field(default_factory=list)
     made_by: dict[Var, Apply] = field(default_factory=dict)
     number: dict[int, int] = field(default_factory=dict)  # of a statement, in order
 
     def terms(self) -> list[Term]:
-        """All terms; none where the nest holds what is not understood."""
+        """All terms; empty if the nest holds statements that the analysis does not know."""
         loop = self.loop
         if any(not phi.type.ndim for phi in loop.phis):
             return []
@@ -202,7 +202,7 @@ class ScatterTerms:
     # terms
 
     def _term(self, t: ElementAccess) -> Term | None:
-        """A store as a term; None where its places or its value are not simple enough."""
+        """A store as a term; None if its indices or its value are not simple enough."""
         if t.statement.phase != "reverse" or not t.statement.out.type.is_float:
             return None
         if len(t.loops) > DEEPEST:
@@ -225,11 +225,11 @@ class ScatterTerms:
         return Term(t.statement, t.array, needs, t.loops, *where, versions, self.made_by, late)
 
     def adding(self) -> set[int]:
-        """The carried arrays that are but added to."""
+        """The carried arrays that the nest only adds to."""
         return set(range(len(self.loop.phis))) - {t.array for t in self.touches if not _adds(t)}
 
     def _needs(self, store: Apply) -> list[Apply] | None:
-        """The statements that a store's value and place need, in order."""
+        """The statements that compute a store's value and index, in order; None for sizes."""
         found: dict[int, Apply] = {}
         pending = list(store.args[1:])
         while pending:
@@ -243,7 +243,7 @@ class ScatterTerms:
         return sorted(found.values(), key=lambda s: self.number[id(s)])
 
     def _cheap(self, store: Apply, needs: list[Apply]) -> bool:
-        """Whether a value may be computed once for each place, in any loop."""
+        """True if a value is cheap to compute, and of the array's dtype throughout."""
         dtype = store.out.type.dtype
         numbers = [s for s in needs if s.out.type.dtype.kind in "fc"]
         reads = {
@@ -264,7 +264,7 @@ class ScatterTerms:
     def _places(
         self, t: ElementAccess
     ) -> tuple[tuple[int, ...], tuple[Interval, ...], tuple[tuple[int, DimLike], ...]] | None:
-        """The shift and the places for each loop, and the fixed axes."""
+        """The shift and the index range for each loop, and the fixed axes; None if irregular."""
         counters = [self._symbols([s]) for s in t.loops]
         own = frozenset().union(*counters)
         shifts: list[int] = []
@@ -293,7 +293,7 @@ class ScatterTerms:
         return tuple(shifts), tuple(places), tuple(fixed)
 
     def _bounds(self, s: For) -> Interval | None:
-        """The least count of a loop and the one after the greatest; None where they change."""
+        """The range of a loop's counter, end excluded; None if it varies in the nest."""
         start, stop = (self.builder.dim_of(wrap(a)) for a in (s.start, s.stop))
         if s is not self.loop and not dim_symbols(start) | dim_symbols(stop) <= self.outside:
             return None
@@ -302,19 +302,22 @@ class ScatterTerms:
         return (start, stop) if s.step == 1 else (stop + 1, start + 1)
 
     def _steady(self, number: Atom) -> bool:
-        """Whether a number can be computed before the nest."""
+        """True if an integer can be computed before the nest."""
         made = self.made_by.get(number) if isinstance(number, Var) else None
         return made is None or (
             made.primitive in INTEGER and all(map(self._steady, made.args))
         )
 
-    # the order of a read and a store of one place
+    # the order of a read and a store of one element
 
     def _order(self, read: ElementAccess, store: ElementAccess) -> str:
-        """Which of the two is first where they meet; nothing where they never do."""
+        """The access that comes first at a common element: "read" or "store".
+
+        Empty if there is no common element, "unknown" if the order is not known.
+        """
         together = [a for a, b in zip(read.loops, store.loops, strict=False) if a is b]
         apart = self._symbols([*read.loops[len(together) :], *store.loops[len(together) :]])
-        ahead: dict[str, int] = {}  # by how much the store's counters are greater
+        ahead: dict[str, int] = {}  # the store's counters minus the read's
         for left, right in zip(read.place, store.place, strict=True):
             assert left is not None and right is not None
             symbols = dim_symbols(left) | dim_symbols(right)
@@ -343,7 +346,7 @@ class ScatterTerms:
 
 
 def origin_of(terms: Sequence[Term]) -> Origin | None:
-    """Where terms come from; what is of several statements of the user's quotes none of them."""
+    """The origin of some terms; terms of several user statements quote none of them."""
     origin = terms[0].store.origin
     statements = {t.store.origin.statement for t in terms if t.store.origin is not None}
     if origin is None or len(statements) == 1:
@@ -356,7 +359,7 @@ def _adds(t: ElementAccess) -> bool:
 
 
 def without(loop: For, stores: set[int]) -> dict[Var, Atom]:
-    """Take stores out of a loop, in place; the arrays that it leaves alone now, out and in."""
+    """Remove stores from a loop, in place; map results that it no longer changes to their inits."""
     kept: list[Statement] = []
     mapping: dict[Var, Atom] = {}
     for s in loop.body.statements:

@@ -1,4 +1,4 @@
-"""Sizes that only the running program knows are compared in loops, where NumPy would be called.
+"""Insert guards in loops that compare sizes known only at run time, to avoid calls of NumPy.
 
 Before::
 
@@ -12,9 +12,9 @@ After::
             raise ValueError('spmv.py, line 5: sizes do not fit together, ...')
         y[i] = vals @ x[cols]
 
-What has been compared may be written as a loop; elsewhere NumPy compares, and spreads what is 1.
-A sweep back asks which operand was spread, and adds up what went to its one element: in loops that
-is compared, too, and nothing was::
+Operations on guarded sizes can be lowered to loops; otherwise NumPy compares and broadcasts. The
+reverse pass tests which operand was broadcast, to sum its adjoint. In loops, a guard replaces this
+test, too, and asserts that no operand was broadcast::
 
     if size == 1:
         x_bar = np.sum(y_bar, axis=0, keepdims=True)
@@ -22,7 +22,7 @@ is compared, too, and nothing was::
         x_bar = y_bar
     x_bar = np.broadcast_to(x_bar, size)
 
-A call for which a comparison fails is run again by code that leaves all of it to NumPy.
+A call for which a guard fails is run again, by code that leaves broadcasting to NumPy.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from calque.transpiler.primitives.shapes import broadcast_to
 
 DIFFER = "sizes do not fit together, or one is 1 and is not spread here"
 Pair = frozenset[DimLike]
-Doubtful = list[tuple[Apply, int, Any]]  # operations, the loops that they are in, and their pairs
+Doubtful = list[tuple[Apply, int, Any]]  # operations, loop depths, pairs of sizes
 
 
 def compare_sizes(function: Function, builder: Builder) -> bool:
-    """Insert the comparisons, in place, before operations in loops; whether there are any."""
+    """Insert the guards, in place, before operations in loops; return True if there are any."""
     with builder.active():
         return _Comparer(builder, function).run()
 
@@ -71,7 +71,7 @@ class _Comparer:
         self.wanted: dict[int, list[tuple[DimLike, DimLike]]] = {}
 
     def run(self) -> bool:
-        """Sizes of operands first, then those of what these make, which are known by then."""
+        """Compare sizes of operands first, then those of their results, which are known by then."""
         before = len(self.builder.compared)
         self._take_as_they_are(self.function.body, 0)
         while self._compare_some():
@@ -79,7 +79,7 @@ class _Comparer:
         return len(self.builder.compared) > before
 
     def _take_as_they_are(self, block: Block, depth: int) -> None:
-        """In loops, compare sizes where a sweep back asks for 1, or spreads what may have one."""
+        """Inside loops, replace the reverse pass's is-size-1 tests and broadcasts by guards."""
         asked: set[tuple[Var, int, Atom]] = set()
         for s in list(block.statements):
             for inner in core.blocks_of(s):
@@ -104,7 +104,7 @@ class _Comparer:
             core.substitute(self.function.body, {out: adjoint})
 
     def _spread(self, s: Statement) -> tuple[Var, dict[int, Atom]] | None:
-        """What a sweep back spreads over as many axes, and the sizes where it may."""
+        """The adjoint that the reverse pass broadcasts to its own rank, and the doubtful sizes."""
         if not isinstance(s, Apply) or s.primitive is not broadcast_to or s.phase != "reverse":
             return None
         adjoint, *sizes = s.args
@@ -117,11 +117,11 @@ class _Comparer:
         return adjoint, {axis: sizes[axis] for axis in differing}
 
     def _summed_if_one(self, s: Statement) -> tuple[Var, dict[int, Atom]] | None:
-        """What a sweep back adds up where its operand has one element, and the size it asks of."""
+        """The adjoint that the reverse pass sums if a size is 1, with its axis and that size."""
         if not isinstance(s, If) or len(s.outs) != 1 or s.orelse.statements:
             return None
         if s.then.statements[-1:] and s.then.statements[-1].phase != "reverse":
-            return None  # it is the user's
+            return None  # it is the user's branch
         test = self.builder.definitions.get(s.test) if isinstance(s.test, Var) else None
         match s.then.statements, test:
             case [Apply() as summed], Apply(primitive=p, args=(count, 1)) if p is equal:
@@ -134,7 +134,7 @@ class _Comparer:
         return None
 
     def _compare_some(self) -> bool:
-        """Compare what can be; whether there was something."""
+        """Choose the pairs of sizes that can be compared now; return True if there are any."""
         found = list(self._doubtful(self.function.body, 0))
         made = {s for _, _, pairs in found for p in pairs for s in dim_symbols(self._result(p))}
         chosen = {
@@ -156,7 +156,7 @@ class _Comparer:
         return bool(chosen)
 
     def _left_out(self, found: Doubtful, chosen: set[Pair]) -> set[Pair]:
-        """The pairs of an operation that has one which cannot be compared before it."""
+        """The pairs of operations that have a pair which cannot be compared before them."""
         return {
             frozenset(p)
             for s, _, pairs in found
@@ -165,7 +165,7 @@ class _Comparer:
         }
 
     def _result(self, pair: tuple[DimLike, DimLike]) -> DimLike:
-        """The size of what is made of operands of two sizes."""
+        """The size of the result of broadcasting two sizes."""
         return self.builder.dims.unknown("broadcast", *pair)
 
     def _doubtful(self, block: Block, depth: int) -> Iterator[tuple[Apply, int, Any]]:
@@ -181,7 +181,7 @@ class _Comparer:
             return all(isinstance(d, int) or self._holder(s, d) is not None for d in pair)
 
     def _holder(self, s: Apply, dim: DimLike) -> tuple[Var, int] | None:
-        """An operand that has this size, or what a store stores into, and the axis."""
+        """An operand with this size, or the section that a store overwrites, and the axis."""
         parts = [a for a in s.args if isinstance(a, Var)]
         if is_indexed_store(s) and isinstance(s.args[0], Var):
             index = map(wrap, s.args[2:])
@@ -213,7 +213,7 @@ class _Comparer:
         return made.statements
 
     def _refuse(self, left: Any, right: Any, origin: Origin | None) -> None:
-        """Emit the comparison of two sizes."""
+        """Emit the guard that two sizes are equal."""
         where = f"{os.path.basename(origin.file)}, line {origin.line}: " if origin else ""
         with self.builder.block() as refused:
             self.builder.effect(f"raise ValueError({_plain(where + DIFFER)!r})", [])

@@ -1,8 +1,8 @@
-"""Whether the sizes of an operation's operands surely agree.
+"""Find the pairs of sizes that an operation needs to be equal, and that may differ.
 
-Those of arguments are compared at each call. What is known only when the program runs, as the
-length of ``x[:k]``, may be another size, or 1, which NumPy spreads: loops over elements would read
-past the end where NumPy raises. Such operations are left to NumPy.
+Sizes of arguments are compared at each call. A size known only at run time, as the length of
+``x[:k]``, may differ, or be 1, which NumPy broadcasts: loops over elements would read past the end
+where NumPy raises. Such operations are left to NumPy.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from calque.transpiler.ir.types import DimLike, dim_symbols
 
 
 def agree(s: Apply, builder: Builder) -> bool:
-    """Whether all sizes that an operation takes to be equal are known to be."""
+    """True if all sizes that an operation needs to be equal are known to be equal."""
     return doubts(s, builder) == []
 
 
 def doubts(s: Apply, builder: Builder) -> list[tuple[DimLike, DimLike]] | None:
-    """The sizes that an operation takes to be equal, and that may not be; None if it has no type.
+    """The pairs of sizes that an operation needs to be equal, and that may differ.
 
-    What it takes to be equal is told by what it asks for when its result's type is inferred.
+    Type inference of its result records these pairs. None if inference fails.
     """
     dims = builder.dims
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]

@@ -1,8 +1,8 @@
-"""Which sizes of arguments the inner loops of kernels go over, and how often such a loop starts.
+"""Choose small argument sizes to specialize on: trip counts of inner loops that start often.
 
-A loop of three rounds takes longer to start than to run: with its size written into the kernel,
-LLVM makes straight code of it, of products of 3 x 3 matrices for instance. That is worth a program
-of its own where these loops start often. (LLVM 20, Numba 0.68: rows of 3, 1.7 times as fast;
+A loop of three iterations takes longer to start than to run: with its size written into the kernel,
+LLVM unrolls it, in products of 3 x 3 matrices for instance. That is worth a program of its own if
+these loops start often. (LLVM 20, Numba 0.68: rows of 3, 1.7 times as fast;
 products of matrices in loops, 1.3 to 4 times up to 6 rows; from 8 on, sums of rows lose.)
 """
 
@@ -16,11 +16,11 @@ from calque.transpiler.ir.dims import InnerSizes, Sizes
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim
 
 FEW = 6
-OFTEN = 4096  # rounds of an inner loop in one call, from where the program is worth it
+OFTEN = 4096  # inner iterations in one call that make a program of its own pay
 
 
 def inner_sizes(function: Function, builder: Builder) -> InnerSizes:
-    """The sizes that inner loops go over."""
+    """The argument sizes that bound inner loops, each with the trip counts of their nests."""
     found: dict[str, set[Sizes]] = {}
     with builder.active():
         for rounds in _nested(function.body, builder, ()):
@@ -31,7 +31,7 @@ def inner_sizes(function: Function, builder: Builder) -> InnerSizes:
 
 
 def few_and_often(inner: InnerSizes, actual: Mapping[str, int]) -> dict[str, int]:
-    """Of these sizes, the ones that are small in a call which goes over them often.
+    """The sizes that are small in a call whose loops over them start often, with their values.
 
     >>> from calque.transpiler.ir.types import symbol
     >>> rows = {"m": frozenset([(symbol("n"), symbol("m"))])}
@@ -46,7 +46,7 @@ def few_and_often(inner: InnerSizes, actual: Mapping[str, int]) -> dict[str, int
 
 
 def _nested(block: Block, builder: Builder, around: Sizes) -> Iterator[Sizes]:
-    """The numbers of rounds of every ``for``, after those of the loops around it."""
+    """Yield the trip count of every ``for``, after those of its surrounding loops."""
     for s in block.statements:
         own = (*around, _rounds(s, builder)) if isinstance(s, For) else around
         if isinstance(s, For):
@@ -56,14 +56,14 @@ def _nested(block: Block, builder: Builder, around: Sizes) -> Iterator[Sizes]:
 
 
 def _rounds(loop: For, builder: Builder) -> DimLike:
-    """At most how many rounds a loop has, by the sizes of arguments where these tell."""
+    """An upper bound on a loop's trip count, in argument sizes if possible."""
     start, stop = (builder.dim_of(wrap(end)) for end in (loop.start, loop.stop))
     difference = start - stop if loop.step == -1 else stop - start
     return builder.dims.upper_bound(difference)
 
 
 def _total(rounds: Sizes, actual: Mapping[str, int]) -> int:
-    """The rounds of an inner loop in one call; what is not known counts as one."""
+    """The number of inner iterations in one call; unknown trip counts count as one."""
     total = 1
     for dim in rounds:
         known = substitute_dim(dim, dict(actual))

@@ -1,6 +1,6 @@
-"""Stores to a slice that is not proven to be inside its array, written as stores to all of a view.
+"""Rewrite stores to slices that are not proven in bounds as whole stores to a view.
 
-NumPy cuts such a slice where the array ends::
+NumPy clips such a slice at the end of the array::
 
     x[a:b] += v    ->    part = x[a:b]; part[...] += v; x[a:b] = part
 """
@@ -18,7 +18,7 @@ from calque.transpiler.primitives.templates import is_basic
 
 
 def through_view(s: Apply, builder: Builder) -> list[Apply] | None:
-    """The statements instead of a store; None where its index names single elements."""
+    """The statements that replace a store; None if its index names single elements."""
     base, value, *dynamic = map(wrap, s.args)
     index = s.params["index"]
     if s.primitive is add_at or not is_basic(index, dynamic):
@@ -35,6 +35,6 @@ def through_view(s: Apply, builder: Builder) -> list[Apply] | None:
 
 
 def _number(index: Any, builder: Builder) -> Any:
-    """An argument may be an array of no dimensions, with which NumPy gives no view."""
+    """An index; an argument as an integer, since a 0-d array as index would give no view."""
     given = isinstance(index, Array) and index.atom in builder.leaf_of_param
     return apply(to_int, index) if given and not index.type.weak else index

@@ -1,11 +1,11 @@
-"""Sums into cells that the data choose, in the order of rounds, by many threads: cells are sorted.
+"""Deterministic scatters on many threads: iterations are sorted by the element they add to.
 
-Before, for a grid (``deterministic=True``), one round after the other::
+Before, on a GPU with ``deterministic=True``, one iteration after the other::
 
     for i in range(n):
         out[k[i]] += v[i]
 
-After: a cell's rounds stand beside each other, in their order, and a thread adds them::
+After: the iterations of an element (cell) are contiguous, in order, and one thread adds them::
 
     for i in range(n):
         cells[i] = k[i]
@@ -17,7 +17,7 @@ After: a cell's rounds stand beside each other, in their order, and a thread add
             i = order[p]
             out[cell] += v[i]
 
-A cell that most rounds choose is one thread's: slow, but never wrong.
+A cell that most iterations choose is summed by a single thread: slow, but correct.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CELL = {"index": (Slot(0),)}
 
 @dataclass(frozen=True)
 class _Scatter:
-    """The one store of a loop, the index that the data choose, its axis, and the loop within."""
+    """The one store of a loop, its data-dependent index and axis, and the inner loop."""
 
     store: Apply
     chosen: Var
@@ -53,7 +53,7 @@ class _Scatter:
 
 
 def sort_scatters(function: Function, builder: Builder) -> None:
-    """Rewrite such loops, in place."""
+    """Rewrite the scatters of a function as sorted sums, in place."""
     with builder.active():
         write_as_additions(function.body)
         _within(function.body, builder)
@@ -78,7 +78,7 @@ def _within(block: Block, builder: Builder) -> None:
 
 
 def _scatter_of(s: For, builder: Builder) -> _Scatter | None:
-    """The scatter that is all that a loop does."""
+    """The scatter that is the only effect of a loop; None if the loop is not of that form."""
     if (s.start, s.step) != (0, 1) or len(s.phis) != 1 or s.index not in builder.dim_values:
         return None
     phi = s.phis[0]
@@ -97,7 +97,7 @@ def _scatter_of(s: For, builder: Builder) -> _Scatter | None:
 
 
 def _is_plain(inner: For, outer: For) -> bool:
-    """Whether a loop within has rounds alone, as many in each round of the one around."""
+    """True if the inner loop has no nested blocks, and the same trip count in every iteration."""
     if (inner.start, inner.step) != (0, 1) or any(map(core.blocks_of, inner.body.statements)):
         return False
     made = next((t for t in outer.body.statements if inner.stop in t.outs), None)
@@ -108,7 +108,7 @@ def _is_plain(inner: For, outer: For) -> bool:
 
 
 def _chosen(store: Apply, loop: For, inner: For | None) -> _Scatter | None:
-    """Which index of a store the data choose: one, made in each round."""
+    """The scatter with its one data-dependent index, computed in each iteration; else None."""
     items, first = store.params["index"], store.primitive.first_index
     if not all(isinstance(item, Slot) for item in items):
         return None
@@ -124,7 +124,7 @@ def _chosen(store: Apply, loop: For, inner: For | None) -> _Scatter | None:
 
 
 def _sorted_cells(s: For, found: _Scatter, builder: Builder) -> tuple[Array, Array]:
-    """The rounds in the order of the cells that they choose, and these."""
+    """The iterations sorted by the cells that they choose, and the sorted cells."""
     mapping: dict[Var, Any] = {}
     copy = _copy(s, mapping, builder)
     made = apply(empty, wrap(s.stop), dtype=np.dtype("i8"))
@@ -144,14 +144,14 @@ def _sorted_cells(s: For, found: _Scatter, builder: Builder) -> tuple[Array, Arr
 
 def _copy(s: For, mapping: dict[Var, Any], builder: Builder) -> For:
     copy = cloned_loop(builder, s, mapping)
-    for t in core.walk(copy.body):  # sizes of what is added to are those of what it began as
+    for t in core.walk(copy.body):  # the array's size is that of its initial version
         if isinstance(t, Apply) and t.primitive.kind == "size" and t.args[0] in copy.phis:
             t.args = (copy.inits[0], *t.args[1:])
     return copy
 
 
 def _add_by_cell(s: For, found: _Scatter, order: Array, cells: Array, builder: Builder) -> None:
-    """The loops over cells, over what is within, and over a cell's rounds."""
+    """Emit the loops over cells, over the inner loop, and over a cell's iterations."""
     mapping: dict[Var, Any] = {}
     copy = _copy(s, mapping, builder)
     inner = mapping[found.inner.outs[0]] if found.inner is not None else None
@@ -186,7 +186,7 @@ def _add_by_cell(s: For, found: _Scatter, order: Array, cells: Array, builder: B
 def _rounds(
     copy: For, within: Statement | None, chosen: Var, order: Array, cell: Array, builder: Builder
 ) -> For:
-    """A loop over a cell's rounds, each of which does what it did."""
+    """A loop over a cell's iterations, with the original body."""
     p = Var(copy.index.type, "p", copy.origin)
     i = Var(order.type.with_dims(()), copy.index.name, copy.origin)
     read = Apply((i,), getitem, (order.atom, p), _CELL, copy.origin, proven=True)

@@ -1,6 +1,6 @@
-"""Stores moved behind what still reads the array as it was: then each can be made in place.
+"""Move stores after the last read of the old version of an array, so that each can be in place.
 
-Core's stores give new versions, so that a value read before a store may be computed after it::
+Stores in Core make new versions, so a value read before a store may be computed after it::
 
     x_bar_i = x_bar[i]                      x_bar_i = x_bar[i]
     x_bar_1 = update(x_bar, 0.0, i)   ->    y_bar_1 = update_add(y_bar, x_bar_i * w, i)
@@ -15,7 +15,7 @@ from calque.transpiler.ir.uses import reads
 
 
 def late_stores(block: Block) -> None:
-    """Move the stores of a block, in place; what each computes stays the same."""
+    """Sink the stores of a block, in place; all values stay the same."""
     stores = [s for s in reversed(block.statements) if _is_store(s)]
     if stores:
         known = _Reads(block.statements)
@@ -28,7 +28,7 @@ def _is_store(s: Statement) -> bool:
 
 
 class _Reads:
-    """What each statement of a block reads; where each lazy one stands: these are not moved."""
+    """The reads of each statement of a block, and the positions of the lazy ones, which stay."""
 
     def __init__(self, statements: list[Statement]):
         self.number = {id(s): k for k, s in enumerate(statements)}
@@ -43,7 +43,7 @@ class _Reads:
                     self.readers.setdefault(v, []).append(s)
 
     def computed_from(self, base: object, store: Statement) -> set[Var]:
-        """An array, and what is computed of its elements before a store."""
+        """An array, and the lazy results computed from it before a store."""
         found = {base} if isinstance(base, Var) else set()
         pending, limit = list(found), self.number[id(store)]
         while pending:
@@ -55,7 +55,7 @@ class _Reads:
         return found
 
     def inputs(self, store: Apply) -> set[Var]:
-        """All that a store reads, and what that is computed of."""
+        """All variables that a store reads, directly or through lazy results."""
         found = {a for a in store.args if isinstance(a, Var)}
         pending = list(found)
         while pending:
@@ -67,7 +67,7 @@ class _Reads:
 
 
 def _move(statements: list[Statement], store: Statement, known: _Reads) -> None:
-    """After the last statement that reads the old version, if nothing before needs the new one."""
+    """Move a store after the last reader of the old version, but before users of the new one."""
     at = statements.index(store)
     assert isinstance(store, Apply)
     old = known.computed_from(store.args[0], store)
@@ -86,13 +86,13 @@ def _move(statements: list[Statement], store: Statement, known: _Reads) -> None:
 
 
 def _is_lazy(s: Statement) -> bool:
-    """Whether loops may compute a statement's elements where they are read."""
+    """True if loops may compute a statement's elements at their reads, without an array."""
     lazy = isinstance(s, Apply) and s.primitive.kind in ("elementwise", "indexing", "linear")
     return lazy and any(v.type.ndim for v in s.outs)
 
 
 def _overwritten(s: Statement) -> set[Var]:
-    """The arrays that a statement may change where they are."""
+    """The arrays that a statement may change in place."""
     if _is_store(s):
         return {a for a in s.args[:1] if isinstance(a, Var)}  # type: ignore[union-attr]
     if isinstance(s, (For, While)):

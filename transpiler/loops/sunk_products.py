@@ -1,6 +1,6 @@
-"""Sums of outer products over a loop's rounds, and rows of a product, made after it as one product.
+"""Sink products out of loops: outer products and matrix-vector products become one matmul.
 
-Before, in the sweep back of ``h = np.tanh(x[t] @ W + h @ U)``::
+Before, in the reverse pass of ``h = np.tanh(x[t] @ W + h @ U)``::
 
     for t in range(n - 1, -1, -1):
         s_bar = h_bar * (1.0 - h[t] * h[t])
@@ -16,7 +16,7 @@ After::
     W_bar += x.T @ s_bar_saved
     x_bar += s_bar_saved @ W.T
 
-No round may read what is stored there. Terms are added in another order than the rounds would.
+No iteration may read the arrays that are added to. The order of the additions changes.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ _PRODUCTS = (products.matmul, dot)
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """What each round adds to an array, or stores into a part of it, by a product."""
+    """A product that each iteration adds to an array, or stores into a part of it."""
 
-    base: Var  # the array before that
+    base: Var  # the array before the addition
     link: Apply  # the statement that adds or stores
     product: Apply
-    rows: tuple[Atom, ...]  # the vectors that differ from round to round
-    part: Section | None  # of the array, where it goes; None where all of it is added to
+    rows: tuple[Atom, ...]  # the vectors that differ between iterations
+    part: Section | None  # the section added to or stored; None for the whole array
 
 
 def products_after(function: Function, builder: Builder) -> None:
-    """Make such products after the loops of the function, in place."""
+    """Sink products out of the function's outermost loops, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
         for s in function.body.statements:
@@ -75,7 +75,7 @@ def products_after(function: Function, builder: Builder) -> None:
                 made.append(s)
                 continue
             sums = _Sums(s, builder)
-            with builder.block():  # numbers that are asked about are not made
+            with builder.block():  # sizes that are only asked about are dropped
                 sums.find()
             with builder.block() as before:
                 sums.keep_rows()
@@ -88,18 +88,18 @@ def products_after(function: Function, builder: Builder) -> None:
 
 
 class _Sums:
-    """The arrays of a loop that no round reads, and the products that go into them."""
+    """The arrays of a loop that no iteration reads, and the products added to them."""
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
         self.rounds = Rounds(loop, builder)
         self.found: dict[Var, list[_Term | TriangularTerm]] = {}
         self.users = Uses(loop.body)
-        self.saved: dict[Var, Var] = {}  # a vector of each round -> those of all rounds
+        self.saved: dict[Var, Var] = {}  # a vector of each iteration -> the matrix of all
         self.placed: list[tuple[PlacedRows, Var]] = []
 
     def find(self) -> None:
-        """Find the products that can be made after the loop."""
+        """Find the products that can be computed after the loop."""
         rounds, dims = self.rounds, self.builder.dims
         if rounds.can_be_counted():
             found = {phi: self._terms(phi) for phi in self.loop.phis}
@@ -107,7 +107,7 @@ class _Sums:
             self.found = found if found and dims.assume_nonnegative(rounds.count()) else {}
 
     def keep_rows(self) -> None:
-        """Let the loop keep what they need of each round; the open block stands before it."""
+        """Let the loop save the vectors of each iteration; emits their matrices before the loop."""
         terms = [term for found in self.found.values() for term in found]
         values = [a for term in terms if isinstance(term, _Term) for a in term.rows]
         for value in dict.fromkeys(values):
@@ -118,14 +118,14 @@ class _Sums:
                 self.placed.append((term.placed, self._place(term.placed)))
 
     def take_out(self) -> None:
-        """Make the products in the open block, which stands after the loop."""
+        """Emit the products into the open block, which comes after the loop."""
         for phi, terms in self.found.items():
             self._take(phi, terms)
 
-    # what can be taken out
+    # the products that can be sunk
 
     def _terms(self, phi: Var) -> list[_Term | TriangularTerm]:
-        """The products that go into an array that the loop carries."""
+        """The products that are added to or stored into an array that the loop carries."""
         k = self.loop.phis.index(phi)
         result, t = self.loop.body.results[k], phi.type
         init = self.loop.inits[k]
@@ -152,7 +152,7 @@ class _Sums:
         return users[0] if len(users) == 1 and isinstance(users[0], Apply) else None
 
     def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | None:
-        """The product that a statement adds or stores, if the rounds need not."""
+        """The product that a statement adds or stores, if it can be sunk; otherwise None."""
         given = link.args[1] if link.args[0] is base else link.args[0]
         product = self.rounds.made.get(given) if isinstance(given, Var) else None
         if not isinstance(product, Apply) or len(product.outs) != 1:
@@ -180,7 +180,7 @@ class _Sums:
         if product.primitive is not outer or not all(map(self._is_row, product.args)):
             return None
         if not any(map(self._read, product.args)):
-            return None  # the loop has no array of as many rows: it may have any number of rounds
+            return None  # no array bounds the trip count
         return _Term(base, link, product, product.args, None)
 
     def _row(self, base: Var, link: Apply, product: Apply) -> _Term | None:
@@ -197,7 +197,7 @@ class _Sums:
         return _Term(base, link, product, (row,), part)
 
     def _is_row(self, value: Var) -> bool:
-        """Whether a vector of each round can be had after the loop."""
+        """True if a vector differs between iterations and can be saved for use after the loop."""
         if value.type.ndim != 1 or self.rounds.is_steady(value):
             return False
         if not sizes_at_hand(value.type.dims, self.builder):
@@ -205,7 +205,7 @@ class _Sums:
         return value in self.rounds.made or value in self.loop.phis
 
     def _read(self, value: Var) -> Section | None:
-        """Where the vectors of all rounds stand already."""
+        """The section of an array that already holds the vectors of all iterations; else None."""
         part = self.rounds.part(value)
         return part if part is not None and part.upward and self.rounds.is_inside(part) else None
 
@@ -216,10 +216,10 @@ class _Sums:
         matrix = next((a for a in term.product.args if a.type.ndim == 2), term.product.out)
         return worth_a_product((count, *matrix.type.dims), self.builder)
 
-    # taking it out
+    # rewriting
 
     def _take(self, phi: Var, terms: list[_Term | TriangularTerm]) -> None:
-        """Take the products that go into one array out of the loop."""
+        """Sink the products of one array out of the loop."""
         loop = self.loop
         k = loop.phis.index(phi)
         out, now = loop.outs[k], wrap(loop.inits[k])
@@ -249,7 +249,7 @@ class _Sums:
         self.builder.definitions[out] = last
 
     def _drop(self, k: int) -> None:
-        """Let the loop go without an array."""
+        """Remove a carried array from the loop."""
         loop = self.loop
         loop.phis, loop.inits, loop.outs = (
             (*row[:k], *row[k + 1 :]) for row in (loop.phis, loop.inits, loop.outs)
@@ -257,7 +257,7 @@ class _Sums:
         del loop.body.results[k]
 
     def _added(self, now: Any, term: _Term) -> Any:
-        """The array with a product of all rounds in it."""
+        """The array with the product of all iterations added or stored."""
         whole = self._product(term)
         made = self.builder.definitions.get(now.atom)
         zero = isinstance(made, Apply) and made.primitive.filled_with == 0
@@ -280,12 +280,12 @@ class _Sums:
         return Array(kept)
 
     def _placed(self, term: TriangularTerm) -> Var | None:
-        """The matrix that has the rows of a term."""
+        """The matrix that holds the rows of a term; None if there is none yet."""
         same = (kept for rows, kept in self.placed if rows.same(term.placed, self.builder))
         return next(same, None)
 
     def _product(self, term: _Term) -> Any:
-        """The product for all rounds: a sum, or a row for each."""
+        """The product of all iterations: their sum, or one row for each."""
         rows = [self._rows(a) for a in term.rows]
         matmul = products.matmul
         if term.part is None:
@@ -295,12 +295,12 @@ class _Sums:
         return apply(matmul, rows[0], matrix.T if left.type.ndim == 2 else matrix)
 
     def _rows(self, value: Var) -> Any:
-        """The vectors of all rounds, as the rows of a matrix."""
+        """The vectors of all iterations, as the rows of a matrix."""
         part = self._read(value)
         return Array(self.saved[value]) if part is None else self.rounds.all_parts(part)
 
     def _save(self, value: Var) -> Var:
-        """Let the loop keep a vector of each round."""
+        """Let the loop save a vector of each iteration; return the matrix."""
         with self.builder.at(self.loop.origin):
             first = self.rounds.first()
             sizes = [size_at_hand(d) for d in value.type.dims]
@@ -308,7 +308,7 @@ class _Sums:
         return self._keep(value, rows, lambda: (wrap(self.loop.index) - first,), again=True)
 
     def _place(self, rows: PlacedRows) -> Var:
-        """Let the loop keep a part of a row in each round."""
+        """Let the loop save a part of a row in each iteration; return the matrix."""
         with self.builder.at(self.loop.origin):
             sizes = map(size_at_hand, rows.sizes)
             made = apply(zeros, *sizes, dtype=rows.vector.type.dtype)
@@ -316,7 +316,7 @@ class _Sums:
         return self._keep(rows.vector, made, lambda: index, again=False)
 
     def _keep(self, value: Var, rows: Any, index: Callable[[], Any], again: bool) -> Var:
-        """Let rounds store a vector into a matrix, and read it ``again`` from there."""
+        """Let iterations save a vector in a matrix, and products read it ``again`` from there."""
         builder, loop = self.builder, self.loop
         rows.atom.name = f"{builder.described(value) or 'row'}_saved"
         phi, out = (Var(rows.type, rows.atom.name, loop.origin) for _ in range(2))
@@ -336,14 +336,14 @@ class _Sums:
         return out
 
     def _read_again(self, value: Var, kept: Var) -> None:
-        """Let products read a vector that is kept, and not compute it for each of their rows."""
+        """Let products read the saved vector, rather than compute it for each of their rows."""
         for s in self.loop.body.statements:
             if isinstance(s, Apply) and s.primitive in _PRODUCTS:
                 s.args = tuple(kept if a is value else a for a in s.args)
 
 
 def _goes_on(link: Apply, array: Var) -> bool:
-    """Whether a statement's result is the array with something added, or stored into it."""
+    """True if ``link`` adds to ``array`` or stores into it: its result is the next version."""
     first, *rest = link.args
     if link.primitive is add:
         return (first is array) != (rest[0] is array)

@@ -1,4 +1,4 @@
-"""Loops whose rounds a grid of threads may share: independent ones, reductions and scans.
+"""Mark the loops that a grid of GPU threads may share: independent, reductions and scans.
 
 Before::
 
@@ -6,9 +6,10 @@ Before::
         out[i] = f(x[i])
         total = total + x[i]
 
-After: the loop is ``parallel``; each thread puts its own rounds together, and then the threads do.
-At every depth, since a grid has room for the rounds of inner loops, too. Where ``out[i] = total``
-stood within, the loop is a scan: the threads of a row, or of a block, share it.
+After: the loop is ``parallel``; each thread reduces its own iterations, and then the threads
+combine their results. Loops at every depth are marked, since a grid has threads for inner loops,
+too. With ``out[i] = total`` in its body, the loop is a scan, which the threads of a row or a block
+share.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from calque.transpiler.loops.put_together import reduction_at, scan_at, scans
 def map_to_threads(
     function: core.Function, builder: Builder, deterministic: bool = False
 ) -> None:
-    """Mark loops that threads may share, in place; ``deterministic``: those of one result."""
+    """Mark loops that threads may share, in place; ``deterministic``: without atomic additions."""
     with builder.active():
         write_as_additions(function.body)
         _mark(function.body, builder, deterministic)
@@ -41,13 +42,15 @@ def _mark(block: Block, builder: Builder, deterministic: bool) -> None:
             if s.parallel:
                 made += upward(s, builder)
             elif continues(s, builder):
-                s.verdict = Verdict(SCAN, "{0} continues what the round before made", (s.origin,))
+                s.verdict = Verdict(
+                    SCAN, "{0} continues what the iteration before made", (s.origin,)
+                )
         made.append(s)
     block.statements[:] = made
 
 
 def continues(s: For, builder: Builder) -> bool:
-    """Whether a loop's rounds depend on each other by sums alone that they continue."""
+    """True if a loop is a scan: its iterations depend on each other only by running sums."""
     if s.step not in (1, -1) or s.index not in builder.dim_values or not scans(s):
         return False
     numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
@@ -57,7 +60,10 @@ def continues(s: For, builder: Builder) -> bool:
 
 
 def is_shared(s: For, builder: Builder, deterministic: bool = False) -> bool:
-    """Whether threads may share a loop's rounds."""
+    """True if a loop is independent, except for reductions and additions to elements.
+
+    ``deterministic``: without such additions, which would be atomic, in any order.
+    """
     numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
     if s.step not in (1, -1) or s.index not in builder.dim_values or not s.phis:
         return False

@@ -1,11 +1,11 @@
-"""Sums over any axes as sums over the last ones, for targets whose threads take the others.
+"""Rewrite reductions over any axes as reductions over the last ones, for GPU threads.
 
 Before::
 
     total = np.sum(x, axis=0)          # of x of (n, m)
 
-After: ``total = np.sum(np.transpose(x), axis=1)``: the loop over the columns comes first, and its
-rounds are independent. No array is transposed: its elements are read at the other place.
+After: ``total = np.sum(np.transpose(x), axis=1)``: the loop over the columns is the outer one, and
+its iterations are independent. No array is transposed: elements are read at transposed indices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from calque.transpiler.primitives.base import apply
 
 
 def sums_other_axes(s: Statement) -> bool:
-    """Whether a statement is a reduction over axes that are not the last ones."""
+    """True if a statement is a reduction over axes that are not the last ones."""
     if not isinstance(s, Apply) or s.primitive.reduction is None or not isinstance(s.args[0], Var):
         return False
     ndim, axis = s.args[0].type.ndim, s.params["axis"]
@@ -30,7 +30,7 @@ def sums_other_axes(s: Statement) -> bool:
 
 
 def summed_last(s: Apply, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The same reduction with these axes last."""
+    """The same reduction of a transposed operand, over its last axes."""
     axis = tuple(sorted(params["axis"]))
     kept = tuple(a for a in range(args[0].ndim) if a not in axis)
     turned = apply(transpose, args[0], axes=(*kept, *axis))

@@ -1,6 +1,6 @@
-"""Sums of products with a slice that shrinks or grows from round to round, as products of matrices.
+"""Sums of products with a slice that shrinks or grows in each iteration, as matrix products.
 
-Before, in the sweep back of ``cov[i, i:] = x[:, i] @ x[:, i:]``::
+Before, in the reverse pass of ``cov[i, i:] = x[:, i] @ x[:, i:]``::
 
     for i in range(m - 1, -1, -1):
         s_bar = cov_bar[i, i:]
@@ -19,8 +19,9 @@ After::
             x_bar[:, i:] += np.outer(x[:, i], s_bar_saved[i, i:])
             x_bar[:, i] += x[:, i:] @ s_bar_saved[i, i:]
 
-The vectors of the rounds are rows of a matrix that is zero elsewhere, and all of ``x`` is
-multiplied: at most twice what the rounds do. Zero times infinity would be NaN: the rounds do that.
+The vectors of the iterations are rows of a matrix that is zero elsewhere, and all of ``x`` is
+multiplied, at most twice the work. Zero times infinity would be NaN, so the loop stays for ``x``
+that is not finite.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ from calque.transpiler.primitives.templates import normalize
 
 @dataclass(frozen=True, eq=False)
 class PlacedRows:
-    """Vectors of all rounds, as parts of the rows of a matrix that is zero elsewhere."""
+    """The vectors of all iterations, as parts of the rows of a matrix that is zero elsewhere."""
 
     vector: Var
-    place: Section  # along its axis, the row of a round
+    place: Section  # along its axis, the row of an iteration
     columns: slice  # the part of the row
     width: DimLike
 
@@ -64,7 +65,7 @@ class PlacedRows:
         return self.place.read.args[0].type.dims[self.place.axis], self.width
 
     def same(self, other: PlacedRows, builder: Builder) -> bool:
-        """Whether the matrix is the other one."""
+        """True if ``self`` and ``other`` describe the same matrix."""
         dims, dim_of = builder.dims, builder.dim_of
         mine, theirs = ((p.place.place, p.columns.start, p.columns.stop) for p in (self, other))
         return (
@@ -79,36 +80,36 @@ class PlacedRows:
 
 @dataclass(frozen=True, eq=False)
 class TriangularTerm:
-    """What each round adds to a part of a matrix by a product with a vector of its own length.
+    """A product with a vector of varying length that each iteration adds to a part of a matrix.
 
-    Of all rounds it is ``matrix @ rows`` where parts of all rows grow, ``matrix @ rows.T`` where
-    each round makes a column; the transpose of that where ``turned``.
+    Over all iterations it is ``matrix @ rows`` if it ``spreads`` over parts of all rows, or
+    ``matrix @ rows.T`` if each iteration makes a column; the transpose of these if ``turned``.
     """
 
-    base: Var  # the array before that
+    base: Var  # the array before the addition
     link: Apply  # the statement that adds or stores
     placed: PlacedRows
     matrix: Var
-    transposed: bool  # the matrix is read so
+    transposed: bool  # the matrix is read transposed
     spreads: bool  # an outer product is added
     turned: bool
 
     def whole(self, rounds: Rounds, rows: Any) -> Any:
-        """What all rounds add."""
+        """The sum over all iterations, as one matrix product."""
         rows = rows if self.spreads else rows.T
         matrix = rounds.outside(self.matrix)
         matrix = matrix.T if self.transposed != self.turned else matrix
         return apply(matmul, rows.T, matrix) if self.turned else apply(matmul, matrix, rows)
 
     def both(self, rounds: Rounds, rows: Any) -> Any:
-        """What all rounds add by an outer product, and by its like with a product."""
+        """The sum over all iterations of this term and the one that it pairs with."""
         matrix = rounds.outside(self.matrix)
         matrix = matrix.T if self.transposed != self.turned else matrix
         rows = rows + rows.T
         return apply(matmul, rows, matrix) if self.turned else apply(matmul, matrix, rows)
 
     def added(self, now: Any, whole: Any, rounds: Rounds) -> Any:
-        """The array with that in it."""
+        """The array ``now`` with the sum ``whole`` added or stored."""
         made = rounds.builder.definitions.get(now.atom)
         zero = isinstance(made, Apply) and made.primitive.filled_with == 0
         index = () if self.spreads else rounds.index_of_all(self.placed.place)
@@ -118,7 +119,7 @@ class TriangularTerm:
         return apply(self.link.primitive, now, whole[index], *dynamic, index=template)
 
     def one(self, now: Any, rows: Any, counter: Any, rounds: Rounds) -> Any:
-        """The array with what one round adds in it."""
+        """The array ``now`` with the term of one iteration added or stored."""
         place = rounds.outside(self.placed.place.place, counter)
         ends = (self.placed.columns.start, self.placed.columns.stop)
         part = slice(*(None if e is None else rounds.outside(atom(e), counter) for e in ends))
@@ -134,7 +135,7 @@ class TriangularTerm:
         return apply(self.link.primitive, now, product, *dynamic, index=template)
 
     def pairs_with(self, other: TriangularTerm, builder: Builder) -> bool:
-        """Whether both are sums of one matrix, once by its rows and once by its columns."""
+        """True if one matrix product can compute both terms: one spreads, the other gathers."""
         return (
             self.spreads != other.spreads
             and self.link.primitive is other.link.primitive is update_add
@@ -149,7 +150,7 @@ class TriangularTerm:
 def all_added(
     now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
 ) -> Any:
-    """The array with all rounds' sums of one matrix in it, by one product where that is finite."""
+    """The array with all iterations' terms of one matrix, by one product if that is finite."""
     builder = rounds.builder
     name = terms[0].link.out.name
     with builder.at(terms[0].link.origin):
@@ -202,7 +203,7 @@ def _one_by_one(
 def triangular_term(
     base: Var, link: Apply, product: Apply, rounds: Rounds
 ) -> TriangularTerm | None:
-    """The sum over rounds to which a statement adds a product; None where it is none."""
+    """The triangular term that a statement adds or stores; None if it has another form."""
     if base.type.ndim != 2 or not is_plain_store(link):
         return None
     if product.primitive is outer:
@@ -244,7 +245,7 @@ def _gathered(base: Var, link: Apply, product: Apply, rounds: Rounds) -> Triangu
 
 
 def _can_be_placed(term: TriangularTerm, rounds: Rounds) -> bool:
-    """Whether the rows can be kept, and fill most of their matrix; and it is worth it."""
+    """True if the rows can be saved, fill most of their matrix, and one product pays."""
     builder, placed = rounds.builder, term.placed
     part = placed.place
     others = [item for k, item in enumerate(part.items) if k != part.axis]
@@ -254,7 +255,7 @@ def _can_be_placed(term: TriangularTerm, rounds: Rounds) -> bool:
         return False
     length = dim_symbols(builder.dims.resolve(placed.vector.type.dims[0]))
     if not length <= builder.dims.arguments | dim_symbols(builder.dim_of(wrap(rounds.loop.index))):
-        return False  # the slice may begin behind the end in some rounds
+        return False  # in some iterations, the slice may begin after the end
     gap = builder.dims.resolve(placed.sizes[0] - rounds.count())
     if not isinstance(gap, int) or not 0 <= gap <= 4 or not rounds.is_inside(part):
         return False

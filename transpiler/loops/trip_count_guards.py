@@ -1,11 +1,11 @@
-"""Loops that have no rounds also where the count of their rounds would overflow.
+"""Guard loop bounds so that a zero-trip loop stays one if its trip count would overflow.
 
 Before::
 
     for j in range(2, stop):
 
-After: ``for j in range(2, max(stop, 2))``, where ``stop`` may be any integer of 64 bits: a compiled
-loop counts ``stop - 2`` rounds, which are many where ``stop`` is -2**63.
+After: ``for j in range(2, max(stop, 2))``, if ``stop`` may be any integer of 64 bits: a compiled
+loop computes the trip count ``stop - 2``, which wraps around to a large number for -2**63.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from calque.transpiler.ir.types import dim_symbols
 
 
 def hold_spans(function: Function, builder: Builder, compiles: Callable[[Statement], bool]) -> None:
-    """Let such loops end where they start at least, in place, in what ``compiles`` takes."""
+    """Clamp such loops' stop to their start, in place, where ``compiles`` accepts a statement."""
     with builder.active():
         loops = _not_held(function.body, builder)
         if not loops:
@@ -35,7 +35,7 @@ def hold_spans(function: Function, builder: Builder, compiles: Callable[[Stateme
 
 
 def _not_held(body: Block, builder: Builder) -> list[For]:
-    """The loops of which the count could overflow, as far as is known where they stand."""
+    """The loops whose trip count could overflow, given the conditions on their path."""
     dims, found = builder.dims, list[For]()
     for s in statements_given(body, builder):
         if isinstance(s, For) and s.step in (1, -1) and s.index in builder.dim_values:
@@ -49,7 +49,7 @@ def _not_held(body: Block, builder: Builder) -> list[For]:
 def _blocks(
     block: Block, compiles: Callable[[Statement], bool], compiled: bool
 ) -> Iterator[tuple[Block, bool]]:
-    """All blocks, and whether each is in a kernel."""
+    """Yield all blocks, each with a flag whether it is in a kernel."""
     yield block, compiled
     for s in block.statements:
         inside = compiled or (isinstance(s, (For, While)) and compiles(s))
@@ -62,7 +62,7 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _hold(s: For, builder: Builder) -> list[Statement]:
-    """The statements that the loop's end is computed by."""
+    """Clamp a loop's stop to its start; return the statements that compute it."""
     further = FUNCTIONS[np.maximum if s.step == 1 else np.minimum]
     (own,) = dim_symbols(builder.dim_values[s.index])
     if own in builder.dims.ends:

@@ -1,4 +1,4 @@
-"""The order of what a plan of fusion consists of, and what waits for what."""
+"""The units of a fusion plan in program order, with their dependences as bit masks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from calque.transpiler.ir.core import Statement, Var
 from calque.transpiler.loops.fusion_groups import Loop, Root
 
 Unit = Statement | Loop
-_FAR = 40  # nests that a root looks back at for one to share
+_FAR = 40  # earlier nests that are tried for fusion with a root
 
 
 class UnitOrder:
-    """Units in the order in which they were planned; sets of them are integers, a bit for each."""
+    """Units in the order of planning; sets of units are integers with one bit for each."""
 
     def __init__(self) -> None:
         self.units: list[Unit] = []
         self.number: dict[int, int] = {}  # by the id of a unit
-        self._needs: list[int] = []  # what each reads, or must come after
-        self._behind: list[int] = []  # the same, and what that waits for
-        self._readers: list[list[int]] = []  # what needs each
+        self._needs: list[int] = []  # the direct predecessors of each unit
+        self._behind: list[int] = []  # the transitive predecessors of each unit
+        self._readers: list[list[int]] = []  # the direct successors of each unit
         self._touching: dict[Var, list[int]] = {}  # the nests that touch an array in memory
 
     def add(self, unit: Unit, needs: Iterable[Unit], root: Root | None) -> None:
-        """Note a unit, or one that holds a further root, and what it needs."""
+        """Add a unit, or a further root of a known one, with the units that it depends on."""
         number = self.number.setdefault(id(unit), len(self.units))
         if number == len(self.units):
             self.units.append(unit)
@@ -43,7 +43,7 @@ class UnitOrder:
                 touching.append(number)
 
     def _wait(self, number: int, mask: int) -> None:
-        """A unit waits for more, and so does what waits for it."""
+        """Add predecessors to a unit and to its transitive successors."""
         pending = [number]
         while pending:
             number = pending.pop()
@@ -52,14 +52,14 @@ class UnitOrder:
                 pending += self._readers[number]
 
     def waited_for(self, mask: int) -> int:
-        """All that some units wait for, over others."""
+        """The transitive predecessors of some units."""
         found = 0
         for number in _members(mask):
             found |= self._behind[number]
         return found
 
     def sharing(self, root: Root, needs: Iterable[Unit]) -> Iterator[Loop]:
-        """The nests that touch an array of a root and can take it in, latest first."""
+        """Yield nests that touch an array of a root and may take it in, latest first."""
         mask = self._mask(needs)
         waited_for = self.waited_for(mask)
         numbers = {n for array in root.arrays() for n in self._touching.get(array, [])[-_FAR:]}
@@ -69,7 +69,7 @@ class UnitOrder:
                 yield unit
 
     def sorted(self) -> list[Unit]:
-        """Each after what it needs, else in the order of the program."""
+        """The units in topological order, otherwise in the order of the program."""
         left = [mask.bit_count() for mask in self._needs]
         ready = [number for number, count in enumerate(left) if not count]
         made: list[Unit] = []

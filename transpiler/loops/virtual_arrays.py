@@ -1,8 +1,8 @@
-"""Elements of arrays, computed where a loop over scalars needs them.
+"""Compute elements of arrays that are not in memory, inside the loops that read them.
 
 A ``Reader`` is open while a loop nest is written: ``read(x, index)`` gives one element, loaded if
-``x`` is in memory, computed from the elements it depends on if ``x`` is virtual. What was read once
-in a loop's body is not read again; what depends on outer indices only is read in the outer loop.
+``x`` is in memory, computed from the elements it depends on if ``x`` is virtual. Elements are read
+once in a loop's body; elements that depend on outer indices only are read in the outer loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEEPS_PLACE = (
 
 
 class Virtual(dict[Var, Apply]):
-    """The arrays that are not in memory, with what computes them; and their order."""
+    """The arrays that are not in memory, with the statements that compute them, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Virtual(dict[Var, Apply]):
 
 
 class NoElements(Exception):
-    """Elements that cannot be written one by one: the statement that makes them, or the size."""
+    """Elements that cannot be computed one by one, due to a statement or an unknown size."""
 
     def __init__(self, message: str, made: Apply | None = None, size: Dim | None = None):
         super().__init__(message)
@@ -52,36 +52,36 @@ class NoElements(Exception):
 
 @dataclass(eq=False)
 class LoopBody:
-    """One open loop body: its block, and what was read in it."""
+    """One open loop body: its block, and the elements that were read in it."""
 
     depth: int  # of builder.blocks
     found: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
 
 class Reader:
-    """Reads elements; ``virtual`` are the arrays that are not in memory."""
+    """Read elements of arrays; ``virtual`` are the arrays that are not in memory."""
 
     def __init__(
         self, builder: Builder, virtual: Virtual, at_hand: Callable[[DimLike], Any]
     ):
         self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
         self.frames = [LoopBody(len(builder.blocks))]
-        self.levels: dict[Var, int] = {}  # of loop indices and what is computed from them
-        self.versions: dict[Var, Any] = {}  # arrays that the nest stores into, as they are now
+        self.levels: dict[Var, int] = {}  # depth of loop indices and of values computed from them
+        self.versions: dict[Var, Any] = {}  # current versions of arrays that the nest stores into
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
-        # what the round has computed an element of, not stored it: for a store, into what and where
+        # arrays with an element that this iteration has not stored yet; for a store, base and index
         self.unwritten: dict[Var, tuple[Var, Place] | None] = {}
-        self.flat: dict[Var, Array] | None = None  # in a nest over all elements at once
+        self.flat: dict[Var, Array] | None = None  # flat views, in a one-loop nest
         self._sources: dict[Var, frozenset[Var]] = {}
-        self._names: dict[Var, Var] = {}  # indices, by the first of those that are as large
+        self._names: dict[Var, Var] = {}  # an index -> the first one with the same value
         self._first: dict[DimLike, Var] = {}
         self.unsafe = False  # an index comes from the user, and may be out of range
         self.proven = False
 
     @contextmanager
     def loop(self, index: Var) -> Iterator[None]:
-        """Within the body of a loop, whose block is open."""
+        """A context in which elements are read in the body of a loop, whose block is open."""
         self.levels[index] = len(self.frames)
         self.frames.append(LoopBody(len(self.builder.blocks)))
         try:
@@ -90,7 +90,7 @@ class Reader:
             self.frames.pop()
 
     def size(self, dim: DimLike) -> Any:
-        """A size, at hand."""
+        """A size, as an integer of the program."""
         return self.at_hand(dim)
 
     def __call__(self, x: Any, index: Sequence[Any]) -> Any:
@@ -115,14 +115,14 @@ class Reader:
         return value
 
     def whole(self, x: Array) -> Array:
-        """An array that is in memory, of which any element may be read."""
+        """An array in memory, any element of which may be read."""
         if x.atom in self.virtual:
             raise NoElements("an array that is read as a whole", self.virtual[x.atom])
         self.loads.append((x.atom, tuple(self.builder.dims.fresh() for _ in x.type.dims)))
         return self.versions.get(x.atom, x)
 
     def _read_by(self, x: Var) -> frozenset[Var]:
-        """The arrays in memory of which an element of ``x`` is computed."""
+        """The arrays in memory from which an element of ``x`` is computed."""
         pending = [x] if x in self.virtual else []
         while pending and x not in self._sources:
             args = [a for a in self.virtual[pending[-1]].args if isinstance(a, Var)]
@@ -135,18 +135,18 @@ class Reader:
         return self._sources[x] if x in self.virtual else frozenset([x])
 
     def keep(self, x: Var, index: Sequence[Any], value: Any) -> None:
-        """Note an element that the nest computed, and will store when the round has read all."""
+        """Record an element that this iteration has computed, and will store after its reads."""
         self.frames[-1].found[(x, *map(self._named, index))] = value
 
     def _named(self, index: Any) -> Any:
-        """An index, under one name if it has several."""
+        """A canonical variable for an index, the same one for equal values."""
         value = atom(index)
         if isinstance(value, Var) and value not in self._names:
             self._names[value] = self._first.setdefault(self.builder.dim_of(value), value)
         return self._names[value] if isinstance(value, Var) else value
 
     def level_of(self, value: Any) -> int:
-        """The loop in whose body a value is defined."""
+        """The depth of the loop in whose body a value is defined."""
         value = atom(value)
         if not isinstance(value, Var):
             return 0
@@ -162,7 +162,7 @@ class Reader:
 
     @contextmanager
     def _at(self, level: int) -> Iterator[LoopBody]:
-        """Statements go into the body of an outer loop meanwhile."""
+        """A context in which statements go into the body of an outer loop."""
         frame = self.frames[level]
         blocks, sizes = self.builder.blocks, self.builder._sizes
         frames = self.frames
@@ -193,7 +193,7 @@ class Reader:
             store = self.unwritten[x]
             here = tuple(map(self.builder.dim_of, index))
             if store is None or not apart(store[1], here, self.builder):
-                raise NoElements("an element that the same round writes")
+                raise NoElements("an element that the same iteration writes")
             return self(Array(store[0]), index)
         if self.flat is not None:
             base = self.flat[x]
@@ -218,7 +218,7 @@ class Reader:
             raise NoElements(str(error), made) from None
 
     def _require_inside(self, made: Apply, index: Sequence[Any]) -> None:
-        """A user's index counts from the end, or is refused, by the array itself, not its parts."""
+        """Raise NoElements unless a user's index is proven in bounds of the virtual array."""
         for dim, i in zip(made.out.type.dims, index, strict=True):
             place, size = self.builder.dim_of(i), self.builder.dims.resolve(dim)
             below = positive(size - place, self.builder) or (
@@ -229,7 +229,7 @@ class Reader:
 
 
 def load(base: Array, index: Sequence[Any], inside: bool = True) -> Any:
-    """``base[i, j]``; ``inside``: the loops go no further than the array."""
+    """``base[i, j]``; ``inside``: the index is proven in bounds."""
     template, dynamic = _template(index)
     found = apply(getitem, base, *dynamic, index=template)
     made = current().definitions.get(found.atom)
@@ -266,12 +266,12 @@ class SizesAtHand:
 
     def __init__(self, builder: Builder, vague: set[Var]):
         self.builder = builder
-        self.vague = vague  # arrays that some path leaves without a value
+        self.vague = vague  # arrays that have no value on some path
         self.arrays: list[Var] = []
         self.numbers: list[Var] = []
 
     def see(self, variables: Sequence[Any]) -> None:
-        """These can be read from now on."""
+        """Record variables that can be read from now on."""
         for var in variables:
             if not isinstance(var, Var) or var in self.vague:
                 continue
@@ -281,19 +281,19 @@ class SizesAtHand:
                 self.numbers.append(var)
 
     def mark(self) -> tuple[int, int]:
-        """What can be read now."""
+        """The numbers of arrays and scalars that can be read now, for ``back``."""
         return len(self.arrays), len(self.numbers)
 
     def back(self, mark: tuple[int, int]) -> None:
-        """Out of a block."""
+        """Forget the variables seen since ``mark``: their block ends."""
         del self.arrays[mark[0] :], self.numbers[mark[1] :]
 
     def _arrays_of(self, dim: DimLike) -> list[Var]:
-        """Those to ask for a size; where it grows, the last is as long as the array is now."""
+        """The arrays to ask for a size; latest first if it grows, for the current length."""
         if dim_symbols(dim).isdisjoint(self.builder.dims.growing):
             return self.arrays
         made = {v: self.builder.definitions.get(v) for v in reversed(self.arrays)}
-        return [  # no widened one, which is stored into next
+        return [  # except widened ones, which are stored into next
             v for v, s in made.items() if not (isinstance(s, Apply) and s.primitive is widened)
         ]
 

@@ -1,7 +1,7 @@
-"""Layers of stores into an array, written as one nest over all of a new array.
+"""Write several nests of stores into one array as a single nest over all of a new array.
 
-A cell of the new array is what the last layer whose box has it stores there, and else what the old
-array has. ``double_buffering`` says which layers.
+Each nest is a layer, which stores into a box of the array. An element of the new array comes from
+the last layer whose box contains it, or else from the old array. ``double_buffering`` chooses them.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from calque.transpiler.primitives.logic import logical_and
 
 @dataclass(eq=False)
 class Layer:
-    """A version of an array: a nest that stores into the one before it, over a box."""
+    """A version of an array: a nest that stores into a box of the version before."""
 
     nest: CellNest
-    array: int  # of those that the nest carries
+    array: int  # its position among the arrays that the nest carries
     store: Apply
     box: Box
 
 
 @dataclass(eq=False)
 class Chain:
-    """Layers, the first of them first, and the nests that make what they store, by its array."""
+    """The layers in order, and the nests that make arrays which they read, by array."""
 
     layers: list[Layer]
     sources: dict[Var, Layer] = field(default_factory=dict)
 
     @property
     def start(self) -> Var:
-        """The array as it was."""
+        """The array before the first layer."""
         first = self.layers[0]
         found: Var = first.nest.loop.inits[first.array]
         return found
 
 
 def filler(array: Var, block: Block) -> Apply | None:
-    """What fills, or copies, an array that only one loop goes on with."""
+    """The fill or copy that makes ``array``, if the array has only one reader; else None."""
     made = next((s for s in block.statements if array in s.outs), None)
     if not isinstance(made, Apply) or made.primitive not in (*FILLED, copy):
         return None
@@ -64,7 +64,7 @@ def filler(array: Var, block: Block) -> Apply | None:
 
 
 def readers(block: Block, array: Var) -> list[Statement | Block]:
-    """Who reads an array, but for its sizes."""
+    """The uses of an array in a block, except for reads of its sizes."""
     return [
         u
         for u in readers_of(block, array)
@@ -73,17 +73,17 @@ def readers(block: Block, array: Var) -> list[Statement | Block]:
 
 
 class WholeNest:
-    """Writes a chain as one nest over all of a new array."""
+    """Write a chain as one nest over all of a new array."""
 
     def __init__(self, chain: Chain, block: Block, builder: Builder):
         self.chain, self.block, self.builder = chain, block, builder
         self.filled = filler(chain.start, block)
-        self.others: list[tuple[CellNest, int]] = []  # arrays that nests store into beside it
+        self.others: list[tuple[CellNest, int]] = []  # other arrays that the nests store into
         self.now: dict[tuple[int, int], Atom] = {}
         self.done: dict[int, dict[Var, Atom]] = {}
 
     def write(self, function: Function) -> list[Statement]:
-        """Put the nest in place of the last one; the statements that are new."""
+        """Replace the last nest by the new one and remove the others; return the new nest."""
         top = self.chain.layers[-1]
         for layer in (*self.chain.sources.values(), top):
             nest = layer.nest
@@ -101,7 +101,7 @@ class WholeNest:
         return [made]
 
     def _sizes_of_gone(self) -> None:
-        """Sizes of arrays that are no more are those of what they began with."""
+        """Ask sizes of removed arrays of their initial versions instead."""
         for array, layer in self.chain.sources.items():
             for use in readers_of(self.block, array):
                 assert isinstance(use, Apply)
@@ -120,7 +120,7 @@ class WholeNest:
         return self._loop(arrays, sizes, names, [])
 
     def _size(self, axis: int) -> Any:
-        """The size of an axis; not of an array of which else nothing would be read."""
+        """The size of an axis, without a read of an array that is otherwise unused."""
         start, filled = self.chain.start, self.filled
         if filled is not None and filled.primitive.sizes_from is not None:
             return wrap(filled.args[axis + (filled.primitive is full)])
@@ -134,7 +134,7 @@ class WholeNest:
     def _loop(
         self, arrays: list[tuple[Var, Atom]], sizes: list[Any], names: Sequence[Any], at: list[Any]
     ) -> For:
-        """A loop along an axis, with those along the axes after it in it."""
+        """A loop along an axis, with the loops along the later axes inside."""
         depth = len(at)
         index = loop_index(0, self.builder.dim_of(sizes[depth]) - 1, names[depth])
         outs, inits = zip(*arrays, strict=True)
@@ -157,7 +157,7 @@ class WholeNest:
     # one cell
 
     def _cell(self, phis: list[Var], at: list[Any]) -> list[Atom]:
-        """Store the last layer's cell, and what else its round stores."""
+        """Store one element of the new array, and elements of other arrays; return the versions."""
         for (nest, k), phi in zip(self.others, phis[1:], strict=True):
             self.now[id(nest), k] = phi
         value = self._value(len(self.chain.layers) - 1, at)
@@ -169,7 +169,7 @@ class WholeNest:
         return [out, *(self.now[id(nest), k] for nest, k in self.others)]
 
     def _value(self, depth: int, at: list[Any]) -> Atom:
-        """What a layer has in a cell."""
+        """The value of an element after layer ``depth``."""
         if depth < 0:
             return self._begun(at)
         layer = self.chain.layers[depth]
@@ -199,7 +199,7 @@ class WholeNest:
         return out
 
     def _begun(self, at: list[Any]) -> Atom:
-        """What was in a cell before."""
+        """The value of an element before the first layer."""
         start = self.chain.start
         filled = self.filled
         if filled is None:
@@ -211,7 +211,7 @@ class WholeNest:
         return value if isinstance(value, Var) else start.type.dtype.type(value)
 
     def _inside(self, layer: Layer, at: list[Any]) -> Any:
-        """Whether a cell is in a layer's box; None where all are."""
+        """The condition that an element is in a layer's box; None if all are."""
         tests = []
         dims = layer.store.out.type.dims
         found = margins(layer.box, dims, self.builder)
@@ -227,7 +227,7 @@ class WholeNest:
         return test
 
     def _stored(self, depth: int, at: list[Any]) -> Atom:
-        """What the round of a layer makes for a cell."""
+        """The value that a layer stores into an element of its box."""
         layer = self.chain.layers[depth]
         adds = layer.store.primitive is update_add
         before = wrap(self._value(depth - 1, at)) if adds else None
@@ -236,7 +236,7 @@ class WholeNest:
         return atom(apply(add, before, wrap(value))) if adds else _of_dtype(value, layer)
 
     def _round(self, layer: Layer, at: list[Any]) -> dict[Var, Atom]:
-        """All that a round of a layer's nest computes and stores, but for the layer's own store."""
+        """Copy an iteration of a layer's nest without the layer's store; map old to new values."""
         box, nest = layer.box, layer.nest
         mapping: dict[Var, Atom] = {}
         for loop, axis in zip(nest.loops, box.axes, strict=True):
@@ -259,7 +259,7 @@ class WholeNest:
         return mapping
 
     def _again(self, s: Statement, mapping: dict[Var, Atom], at: list[Any]) -> None:
-        """A statement of a round, with other numbers."""
+        """Copy a statement of an iteration with other operands; extends ``mapping``."""
         args = [mapping.get(a, a) if isinstance(a, Var) else a for a in core.operands(s)]
         if isinstance(s, If):
             mapping.update(zip(s.outs, self._branch(s, args[0], mapping, at), strict=True))
@@ -302,7 +302,7 @@ class WholeNest:
 
 
 def _of_dtype(value: Atom, layer: Layer) -> Atom:
-    """A number as one of the array's dtype."""
+    """A constant in the array's dtype."""
     return value if isinstance(value, Var) else layer.store.out.type.dtype.type(value)
 
 
@@ -314,7 +314,7 @@ def index_of(s: Apply, args: Sequence[Atom]) -> list[Any]:
 
 
 def touched_at(s: Apply, array: Atom, at: list[Any], builder: Builder) -> Var:
-    """A read of another element, of an array of the same dtype."""
+    """Emit a read of another element, of an array of the same dtype."""
     template, dynamic = template_of(at)
     out = s.out.again()
     params = {"index": template}
@@ -323,7 +323,7 @@ def touched_at(s: Apply, array: Atom, at: list[Any], builder: Builder) -> Var:
 
 
 def _touched(s: Apply, args: list[Atom], builder: Builder) -> Var:
-    """A read or a store of an element at another place."""
+    """Emit a read or a store with other operands and indices."""
     first = s.primitive.first_index
     template, dynamic = template_of(index_of(s, args))
     params = {"index": template}

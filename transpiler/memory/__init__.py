@@ -1,7 +1,7 @@
-"""Which values share memory, and whose memory can be used again.
+"""Memory passes: alias analysis, the copies that in-place stores need, and buffer reuse.
 
-In comes Core, where a store gives a new version; out go the copies that in-place stores need, and
-arrays made once instead of once a round. Read ``printed_program``, ``alias``, ``live_values``,
-``bufferize`` and ``copies``, with which printing begins; ``buffer_reuse``,
+Input is Core, where a store makes a new version of an array; output is Core with explicit copies,
+and with arrays allocated once instead of in every iteration. Read ``printed_program``, ``alias``,
+``live_values``, ``bufferize`` and ``copies``, with which printing begins; ``buffer_reuse``,
 ``hoisted_allocation`` and ``data_layout`` are passes.
 """

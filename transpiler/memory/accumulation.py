@@ -1,6 +1,7 @@
-"""``x = x + v`` as ``x += v`` where that costs no copy.
+"""Rewrite ``x = x + v`` as ``x += v`` where that costs no copy.
 
-In the reverse phase adjoints are summed in place; elsewhere all but what the user wrote out::
+In the reverse pass, adjoints are summed in place; elsewhere, all sums except assignments that the
+user wrote out::
 
     x_bar_1 = np.add(x_bar, v)    ->    t = np.add(x_bar, v); x_bar_1 = update(x_bar, t, ...)
 """
@@ -22,7 +23,7 @@ _OPERATIONS = ("add", "subtract", "multiply", "divide")
 
 
 def accumulate_in_place(program: PrintedProgram) -> None:
-    """Rewrite the sums that can be; those that would need a copy stay."""
+    """Rewrite sums as in-place sums; those that would need a copy stay."""
     chosen = _candidates(program)
     if not chosen:
         return
@@ -31,7 +32,7 @@ def accumulate_in_place(program: PrintedProgram) -> None:
 
 
 def _convert_most(program: PrintedProgram, chosen: Sequence[Apply], before: float) -> None:
-    """All of them if that costs no copy; else each half by itself."""
+    """Convert all of them if that costs no copy; otherwise try each half by itself."""
     for s in chosen:
         _convert(program, s)
     if _cost(program) <= before:

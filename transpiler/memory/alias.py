@@ -1,4 +1,4 @@
-"""Which results may share memory with an operand, and stores that go through a view."""
+"""Find results that may share memory with an operand, and stores that go through a view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from calque.transpiler.primitives.shapes import read_only
 
 
 def viewed(s: Apply) -> tuple[Var, ...]:
-    """The operands of which the results may be views."""
+    """The operands that the results may be views of."""
     p = s.primitive
     if p is getitem:
         whole = s.out.type.ndim or any(t is Ellipsis for t in s.params["index"])
@@ -37,14 +37,14 @@ def _vars(atoms: tuple[object, ...]) -> tuple[Var, ...]:
 
 
 def surely_view(s: Apply) -> bool:
-    """Whether the result shares memory on every layout."""
+    """True if the result is a view of its operand for every memory layout."""
     p = s.primitive
     return p.view_back is not None and not p.view_sometimes and p.view_back is not read_only
 
 
 @dataclass(frozen=True, eq=False)
 class WriteBack:
-    """``view = base[i]``, stores into it, ``out = update(base, last, i)``: the last is for free."""
+    """``view = base[i]``, stores into it, ``out = update(base, last, i)``: the update is free."""
 
     base: Var
     view: Var
@@ -54,7 +54,7 @@ class WriteBack:
 
 
 def write_backs(program: PrintedProgram, live: Liveness) -> dict[int, WriteBack]:
-    """Every write-back whose base nobody reads meanwhile, or after, by its final store."""
+    """The write-backs whose base is not read meanwhile or later, by the id of the final store."""
     uses = program.uses()
     found: dict[int, WriteBack] = {}
     for s in program.definition.values():
@@ -92,7 +92,7 @@ def _write_back(
 def _read_between(
     program: PrintedProgram, live: Liveness, base: Var, first: Apply, final: Apply
 ) -> bool:
-    """Whether ``base`` is read after the first store, and before the last."""
+    """True if ``base`` is read between the first store and the final one."""
     number = program.number
     for s in program.block_of[id(final)].statements:
         if number[id(first)] < number[id(s)] < number[id(final)]:

@@ -1,4 +1,4 @@
-"""Arrays that each round of a loop makes anew, and drops, are made once before it.
+"""Hoist the allocation of arrays that each iteration of a loop makes and drops.
 
 Before::
 
@@ -8,9 +8,9 @@ Before::
             out[i] = out[i] + A[k, i] * x[i]
         ...
 
-After: ``out`` is made before the loop, which carries its memory from round to round; a loop of its
-own fills it where it was made. To ask the system for memory, and give it back, takes longer than
-many a small sum. Threads have memory of their own: nothing leaves a parallel loop.
+After: ``out`` is allocated before the loop, which carries its memory between iterations; a loop
+fills it where it was allocated. Allocating and freeing memory takes longer than many a small sum.
+Each thread needs memory of its own, so nothing is hoisted out of a parallel loop.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES = ("i", "j", "k", "l", "m", "n")
 def reuse_memory(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
-    """Move what makes arrays out of the loops that ``compiles`` takes for kernels, in place."""
+    """Hoist allocations out of the loops that ``compiles`` accepts for kernels, in place."""
 
     def visit(block: Block) -> None:
         for s in list(block.statements):
@@ -56,7 +56,7 @@ def reuse_memory(
 
 @dataclass(eq=False)
 class _Mover:
-    """Moves what makes arrays from loops, and from branches in them."""
+    """Hoists allocations out of loops, and out of branches in them."""
 
     builder: Builder
     unfilled: set[Var]
@@ -64,9 +64,10 @@ class _Mover:
     def statement(
         self, s: Statement, around: Block, depth: int = 1, in_thread: bool = False
     ) -> None:
-        """Go into a loop or a branch; what leaves it stands before it in the block around.
+        """Hoist allocations out of a loop or a branch, to before it in the block ``around``.
 
-        ``depth`` is how deep in a kernel that is; of loops on threads, only the outermost is one.
+        ``depth`` counts blocks within the kernel. Only the outermost of nested parallel loops runs
+        on threads; ``in_thread`` tells that ``s`` is inside one.
         """
         threads = not in_thread and isinstance(s, For) and worth_threads(s, depth)
         for block in core.blocks_of(s):
@@ -84,7 +85,7 @@ class _Mover:
     ) -> None:
         versions, showing = self._versions(new.out, block)
         sizes = new.args[1:] if new.primitive is full else new.args
-        left = None  # what the round leaves for the next one to write into
+        left = None  # the array that the next iteration may write into
         if not showing.isdisjoint(_vars(block.results)):
             left = self._replaced(new.out, versions, showing, s, block)
             if left is None:
@@ -114,13 +115,13 @@ class _Mover:
     def _replaced(
         self, new: Var, versions: set[Var], showing: set[Var], s: Statement, block: Block
     ) -> Var | None:
-        """The array that a loop carried, where a new one takes its place; None if it is needed."""
+        """The carried array that a new one replaces, whose memory is free; None if still needed."""
         if not isinstance(s, (For, While)):
             return None
         places = [k for k, r in enumerate(block.results) if r in showing]
         old = s.phis[places[0]]
         if old in self.unfilled:
-            return None  # the first round has no array whose memory it could leave
+            return None  # the first iteration has no array to write into
         if len(places) > 1 or block.results[places[0]] not in versions:
             return None
         if not self._equal_sizes(old, new):
@@ -131,10 +132,10 @@ class _Mover:
         return _last(old, old_versions, block)
 
     def _versions(self, array: Var, block: Block) -> tuple[set[Var], set[Var]]:
-        """The versions of an array that a block makes; these, and all that may show their memory.
+        """The versions of an array that a block makes; these, and all variables that may alias it.
 
-        What a branch or a loop hands on is a version where it has the array's sizes on every path:
-        memory of another size can't take the next round's array.
+        A result of a branch or a loop is a version if it has the array's sizes on every path:
+        memory of another size cannot hold the next iteration's array.
         """
         versions, found = {array}, {array}
 
@@ -183,13 +184,13 @@ class _Mover:
         )
 
     def _is_size(self, dim: DimLike) -> bool:
-        """Whether it is surely none below 0: it is read also where the loop has no round."""
+        """True if a size is proven nonnegative: a hoisted one is used even by a zero-trip loop."""
         return self.builder.dims.nonnegative(self.builder.dims.resolve(dim))
 
     def _carried(
         self, out: Var, last: Var, start: Var, s: If | For | While, block: Block
     ) -> Var:
-        """Let a statement hand the memory on; what its block takes over."""
+        """Let a statement carry the memory; return the array that its block writes into."""
         after = Var(out.type, out.name, out.origin)
         s.outs = (*s.outs, after)
         if isinstance(s, If):
@@ -198,14 +199,14 @@ class _Mover:
             return start
         if isinstance(s, For):
             s.parallel = False
-            s.verdict = Verdict(OTHER, "each round hands the memory of an array to the next")
+            s.verdict = Verdict(OTHER, "each iteration hands the memory of an array to the next")
         taken = Var(out.type, out.name, out.origin)
         s.phis, s.inits = (*s.phis, taken), (*s.inits, start)
         block.results.append(last)
         return taken
 
     def _filled(self, new: Apply, taken: Var) -> list[Statement]:
-        """The loops that fill an array; none where nobody cares what is in it."""
+        """The loops that fill an array; none for ``np.empty``."""
         if new.primitive is empty:
             return []
         given = new.primitive is full

@@ -1,12 +1,13 @@
-"""Which values share memory, and where a store would change what is still needed.
+"""Bufferization: assign memory to values, with few copies so that stores can be in place.
 
-Core's stores give new versions; printed stores write in place. ``Memory`` follows each value to the
-memory that may hold it, given that copies are made at some places, and finds the first conflict.
-``settle`` adds copies until there is none, then takes back those that were not needed.
+Stores in Core make new versions; printed stores write in place. ``Memory`` follows each value to
+the memory that may hold it, given a set of copies, and finds the first conflict: a store that would
+change a value that is still needed. ``settle`` adds copies until there is no conflict, then removes
+those that were not needed.
 
-Memory is named by the Var that brought it: a parameter, a fresh result, a loop's carried value. A
-carried value that is stored into is *owned*: at entry and at each round it takes its memory over
-from a value that nobody else needs.
+Memory is named by the Var that introduced it: a parameter, a fresh result, a loop's carried value.
+A carried value that is stored into is *owned*: at entry and in each iteration it takes over the
+memory of a value that is not needed otherwise.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from calque.transpiler.primitives.shapes import read_only
 
 
 class Site(NamedTuple):
-    """A place where memory is copied.
+    """A program point where memory is copied.
 
-    ``store``: the base, before a store. ``view``: a view, where it is taken. ``base``: the base of
-    a write-back. ``init``, ``next``: what a loop carries. ``copy``: a copy that Core asks for.
+    ``store``: the base, before a store. ``view``: a view, after it is taken. ``base``: the base of
+    a write-back. ``init``, ``next``: a carried value, at entry or after an iteration. ``copy``: a
+    copy that the program itself has.
     """
 
     kind: str
@@ -38,11 +40,11 @@ class Site(NamedTuple):
     place: int = 0
 
 
-Starts = dict[Atom, tuple[For | While, int]]  # what a loop takes over -> which of its values
+Starts = dict[Atom, tuple[For | While, int]]  # an initial value -> its loop and position
 
 
 class MemoryFacts:
-    """What holds of a program wherever copies are made: many places are tried."""
+    """Facts about a program that do not depend on its copies, shared by all trials."""
 
     def __init__(self, program: PrintedProgram):
         self.statements = list(core.walk(program.body))
@@ -52,7 +54,7 @@ class MemoryFacts:
         self.sure = {id(s) for s in applies if is_store(s) or _is_copy(s) or surely_view(s)}
         self.loops = [s for s in self.statements if isinstance(s, (For, While))]
         self.inside = {id(s): program.defined(s) for s in self.loops}
-        self.sources: dict[Var, list[Atom]] = {}  # where memory comes from if there are no copies
+        self.sources: dict[Var, list[Atom]] = {}  # sources of memory if there are no copies
 
 
 class Memory:
@@ -81,21 +83,21 @@ class Memory:
         self._visit(program.body)
 
     def at(self, atom: Atom) -> int:
-        """The memory that may hold an atom."""
+        """The set of memories that may hold an atom."""
         return self.of[self.program.index[atom]] if isinstance(atom, Var) else 0
 
     def copied(self, kind: str, statement: Statement, place: int = 0) -> bool:
-        """Whether a copy is made there."""
+        """True if a copy of this kind is made at a statement."""
         if kind not in self._kinds:
             return False
         return Site(kind, self.program.number[id(statement)], place) in self.copies
 
     def owned(self, phi: Var) -> bool:
-        """Whether a carried value has its memory for itself."""
+        """True if a carried value owns its memory, because it is stored into."""
         return bool(self.needed & self.program.bit(phi))
 
     def writes(self, s: Statement) -> int:
-        """The memory that a statement changes, also inside its blocks."""
+        """The set of memories that a statement changes, also inside its blocks."""
         found = 0
         if isinstance(s, Apply) and is_store(s) and id(s) not in self.backs:
             found |= self.at(s.args[0])
@@ -107,7 +109,7 @@ class Memory:
                 found |= self.writes(inner)
         return found & ~self.unwritable
 
-    # who must own memory
+    # ownership
 
     def _ownership(self) -> int:
         pending = [s.args[0] for s in self.facts.stores if not self.copied("store", s)]
@@ -121,7 +123,7 @@ class Memory:
         return found
 
     def _sources(self) -> dict[Var, list[Atom]]:
-        """Where each Var's memory comes from, one step back."""
+        """The atoms from which each Var takes its memory, one step back."""
         if not self.facts.sources:
             kinds, self._kinds = self._kinds, set()
             self.facts.sources = self._sources_of(self.facts.statements)
@@ -156,7 +158,7 @@ class Memory:
         return found
 
     def _taken(self, s: Apply) -> tuple[Atom, ...]:
-        """The operands whose memory a statement's result takes over or shows."""
+        """The operands whose memory a statement's result takes over or aliases."""
         if id(s) in self.backs:
             return () if self.copied("base", self.backs[id(s)].take) else s.args[:1]
         if is_store(s):
@@ -167,7 +169,7 @@ class Memory:
             return ()
         return self.facts.viewed[id(s)]
 
-    # where memory goes
+    # propagation of memory
 
     def _set(self, var: Var, memory: int) -> None:
         self.of[self.program.index[var]] = memory
@@ -227,7 +229,7 @@ class Memory:
         self._leave(s)
 
     def _leave(self, s: For | While) -> None:
-        """A result may be any carried value of earlier rounds."""
+        """Set the memory of a loop's results: any carried value of earlier iterations."""
         reach = {
             self.program.bit(phi): self.at(phi) | self.at(s.body.results[k])
             for k, phi in enumerate(s.phis)
@@ -247,7 +249,7 @@ class Memory:
     # conflicts
 
     def conflict(self) -> frozenset[Site] | None:
-        """The copies that resolve the first conflict; None where there is none."""
+        """The copies that resolve the first conflict; None if there is no conflict."""
         for store in self.facts.stores:
             sites = self._store_conflict(store)
             if sites:
@@ -259,7 +261,7 @@ class Memory:
         return self._returned_conflict()
 
     def _loop_conflict(self, s: For | While) -> frozenset[Site]:
-        """The copies that the first owned value in conflict needs, and all who start as it does."""
+        """The copies that resolve the first conflict of an owned value of a loop."""
         owned = [k for k, phi in enumerate(s.phis) if self.owned(phi)]
         kept = [
             k
@@ -274,7 +276,7 @@ class Memory:
         return next(filter(None, (self._carry_conflict(s, k, shared) for k in owned)), frozenset())
 
     def _shared(self, s: For | While, kind: str) -> int:
-        """The memory that a carried value may share with what is needed beside it."""
+        """The memory that carried values may share with each other and with other live values."""
         found = once = 0
         for i in indices(self.live.around[id(s)]):
             found |= self.of[i]
@@ -285,7 +287,7 @@ class Memory:
         return found
 
     def _returned_conflict(self) -> frozenset[Site] | None:
-        """A copy that is returned is the receiver's alone, who may store into it."""
+        """The copy that must be kept because its result is returned and may be stored into."""
         results = [r for r in dict.fromkeys(self.program.body.results) if isinstance(r, Var)]
         once = twice = 0
         for result in results:
@@ -300,7 +302,7 @@ class Memory:
         return None
 
     def _copies_behind(self, result: Atom) -> Iterator[Apply]:
-        """The copies on all ways to a result: through views, stores, branches and loops."""
+        """Yield the copies on all paths to a result: through views, stores, branches and loops."""
         pending, seen = [result], set[Var]()
         while pending:
             var = pending.pop()
@@ -322,7 +324,7 @@ class Memory:
         return self._resolve(self.overlapping(live, self.at(base)), own)
 
     def _suspended(self, base: Var, store: Apply) -> int:
-        """The bases of write-backs under way through ``base``: nothing reads them meanwhile."""
+        """The bases of unfinished write-backs through ``base``, which are not read meanwhile."""
         if not self.takes:
             return 0
         number, found = self.program.number, 0
@@ -332,7 +334,7 @@ class Memory:
         return found
 
     def _backs_behind(self, var: Var) -> tuple[WriteBack, ...]:
-        """The write-backs on the way to a Var, but those that were over before it was made."""
+        """The write-backs on the path to a Var that have not ended before it is defined."""
         number, known, way = self.program.number, self._backs, list[tuple[Var, Apply]]()
         now: Atom = var
         while isinstance(now, Var) and now not in known:
@@ -351,7 +353,7 @@ class Memory:
         return found
 
     def overlapping(self, live: int, memory: int) -> list[Var]:
-        """The live Vars that may be in this memory."""
+        """The live Vars that may be in a set of memories."""
         memory &= ~self.unwritable
         return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
 
@@ -377,7 +379,7 @@ class Memory:
         return frozenset()
 
     def _resolve(self, needed: list[Var], own: Site) -> frozenset[Site]:
-        """Copy the small views that are still needed, or else the whole at ``own``."""
+        """Copy at most two views that are still needed, or otherwise the whole at ``own``."""
         if not needed:
             return frozenset()
         made = [self.program.definition.get(v) for v in needed]
@@ -391,7 +393,7 @@ class Memory:
         return bool(free and made.primitive.view_back is not None and viewed(made))
 
     def is_forced(self, site: Site, s: Statement, starts: Starts) -> bool:
-        """Whether a loop stores into a copy of an argument that is to be kept: none is cheaper."""
+        """True if a loop stores into an argument that must be kept: the copy is unavoidable."""
         match site.kind, s:
             case "init", For() | While():
                 source, loop, k = s.inits[site.place], s, site.place
@@ -405,18 +407,18 @@ class Memory:
         return kept and self.owned(loop.phis[k])
 
     def weight(self, site: Site) -> float:
-        """What a copy costs: ten times more in each loop, less for a view."""
+        """The cost of a copy: ten times more in each loop, half for a view."""
         s = self.facts.statements[site.number]
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
     def cost(self, copies: frozenset[Site]) -> float:
-        """What copies at these places cost."""
+        """The total cost of copies."""
         return sum(map(self.weight, copies))
 
 
 def settle(program: PrintedProgram) -> Memory:
-    """The memory of a program with as few copies as we can."""
+    """The memory of a program without conflicts, with few copies (greedily minimized)."""
     live = Liveness(program)
     backs = write_backs(program, live)
     facts = MemoryFacts(program)
@@ -438,7 +440,7 @@ def settle(program: PrintedProgram) -> Memory:
 
 
 def settled_again(memory: Memory, live: Liveness) -> Memory:
-    """The same memory of the same program, whose statements have other numbers since."""
+    """The same memory for the same program after its statements were renumbered."""
     program = memory.program
     copies = [s for s in core.walk(program.body) if _is_copy(s)]
     sites = frozenset(Site("copy", program.number[id(s)]) for s in copies)
@@ -453,7 +455,7 @@ def _resolved(
     facts: MemoryFacts,
     bound: float = math.inf,
 ) -> Memory | None:
-    """A memory without conflicts, with more copies if need be; None if they cost ``bound``."""
+    """A memory without conflicts, with copies added if needed; None if they cost ``bound``."""
     while True:
         memory = Memory(program, live, backs, copies, facts)
         more = memory.conflict()
@@ -471,7 +473,7 @@ def _is_copy(s: Statement) -> bool:
 
 
 def sites_of(memory: Memory) -> Iterator[tuple[Site, Statement]]:
-    """The copies with their statements, in order."""
+    """Yield the copies with their statements, in program order."""
     statements = list(core.walk(memory.program.body))
     for site in sorted(memory.copies, key=lambda c: (c.number, c.kind, c.place)):
         yield site, statements[site.number]

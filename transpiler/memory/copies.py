@@ -1,4 +1,4 @@
-"""Writes the copies that in-place stores need into the program."""
+"""Insert the copies that in-place stores need into the program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calque.transpiler.primitives.shapes import size_of_axis
 
 
 def place_copies(program: PrintedProgram) -> Memory:
-    """Make every store safe to print in place; parameters to be written get their final value."""
+    """Make every store safe to print in place; store final values into written parameters."""
     _sizes_first(program)
     accumulate_in_place(program)
     memory = _settle(program)
@@ -36,7 +36,7 @@ def place_copies(program: PrintedProgram) -> Memory:
 
 
 def _sizes_first(program: PrintedProgram) -> None:
-    """Sizes of arguments that are stored into are read at the top: no later read keeps the old."""
+    """Read the sizes of written arguments first, so that no later read keeps an old version."""
     written = {program.function.params[k] for k in program.function.written}
     known: dict[tuple[Atom, int], Var] = {}
     again: dict[Var, Atom] = {}
@@ -61,7 +61,7 @@ def _sizes_first(program: PrintedProgram) -> None:
 
 
 def _store_final(program: PrintedProgram, param: Var, value: Var, result: int) -> Apply:
-    """Give a parameter its final value: where that is made, if nobody reads the old one after."""
+    """Store a parameter's final value, at its definition if the old one is not read later."""
     out = Var(param.type, param.name)
     whole = {"index": (Ellipsis,)}
     store = Apply((out,), update, (param, value), whole)
@@ -85,7 +85,7 @@ def _store_final(program: PrintedProgram, param: Var, value: Var, result: int) -
 
 
 def _move_results(program: PrintedProgram, memory: Memory, store: Apply) -> None:
-    """Copy the results that may lie in a parameter's memory, before its final value is stored."""
+    """Copy the results that may share a parameter's memory, before its final value is stored."""
     results, base = program.body.results, memory.at(store.args[0])
     statements = program.body.statements
     for k, found in enumerate(results):
@@ -96,7 +96,7 @@ def _move_results(program: PrintedProgram, memory: Memory, store: Apply) -> None
 
 
 def _settle(program: PrintedProgram) -> Memory:
-    """Write copies until no store asks for another one."""
+    """Insert copies until no store needs another one."""
     while True:
         memory = settle(program)
         removed = _remove_copies(program, memory)
@@ -120,7 +120,7 @@ def _remove_copies(program: PrintedProgram, memory: Memory) -> dict[Var, Atom]:
 
 
 def _forward(program: PrintedProgram, removed: dict[Var, Atom]) -> None:
-    """Read the source wherever a copy that is not needed was read."""
+    """Replace unneeded copies by their sources."""
     for out, source in removed.items():
         made = program.definition[out]
         program.block_of[id(made)].statements.remove(made)
@@ -184,7 +184,7 @@ def _note_argument(program: PrintedProgram, memory: Memory, source: Atom, copy: 
 
 
 def _note_starts(program: PrintedProgram, memory: Memory) -> None:
-    """Copies of arguments that Core asks for where loops start."""
+    """Record the program's own copies of arguments that loops start from."""
     loops = (s for s in core.walk(program.body) if isinstance(s, (For, While)))
     for start in (a for s in loops for a in s.inits if isinstance(a, Var)):
         made = program.definition.get(start)
@@ -193,7 +193,7 @@ def _note_starts(program: PrintedProgram, memory: Memory) -> None:
 
 
 def _same_array(program: PrintedProgram, value: Atom, param: Var, seen: set[Var]) -> bool:
-    """Whether a value is a version of a parameter that was stored into in place."""
+    """True if a value is a version of a parameter on every path, made by in-place stores."""
     if value is param or (isinstance(value, Var) and value in seen):
         return True
     if not isinstance(value, Var):

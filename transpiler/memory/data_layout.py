@@ -1,7 +1,7 @@
-"""The axes of arrays that a program keeps for itself are put in the order of the loops over them.
+"""Data layout: permute the axes of internal arrays to the order of the loops over them.
 
-What a sweep saves for the sweep back has the axes of the user's loops; where ``interchange`` turns
-these around, each round would touch another row::
+Values saved for the reverse pass have the axes of the user's loops. If ``interchange`` has changed
+the order of these, each iteration would touch another row::
 
     saved = np.empty((n, m, k))
     for r in range(n):
@@ -9,9 +9,9 @@ these around, each round would touch another row::
             for j in range(m):
                 saved[r, j, i] = A[i, j]
 
-After: ``saved`` has the size ``(n, k, m)``, and ``saved[r, i, j]`` follows memory. What is only
-handed on with its axes turned, as a batch of Jacobians is, is made as it will be. See Kandemir,
-Choudhary, Ramanujam and Banerjee, A matrix-based approach to global locality optimization, 1999.
+After: ``saved`` has the size ``(n, k, m)``, and ``saved[r, i, j]`` is contiguous. An array that is
+only used transposed, as a batch of Jacobians is, is made in that layout. See Kandemir, Choudhary,
+Ramanujam and Banerjee, A matrix-based approach to global locality optimization, 1999.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NEW = (empty, zeros, space, full)
 
 
 def order_axes(function: Function, builder: Builder) -> None:
-    """Put the axes of such arrays in order, in place."""
+    """Permute the axes of internal arrays where that pays, in place."""
     for s in function.body.statements:
         if isinstance(s, Apply) and s.primitive in _NEW and s.out.type.ndim > 1:
             _Kept(s, builder).put_in_order(function)
@@ -52,14 +52,14 @@ def order_axes(function: Function, builder: Builder) -> None:
 
 @dataclass(eq=False)
 class _Kept:
-    """An array, its versions, and all that touches its elements, with the loops around it."""
+    """An array, its versions, and its element accesses, each with the surrounding loops."""
 
     new: Apply
     builder: Builder
     versions: set[Var] = field(default_factory=set)
     accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
-    makers: list[Apply] = field(default_factory=list)  # of all arrays that loops and branches join
-    turned: list[tuple[Block, Apply]] = field(default_factory=list)  # hands it on, axes turned
+    makers: list[Apply] = field(default_factory=list)  # allocations of all versions
+    turned: list[tuple[Block, Apply]] = field(default_factory=list)  # transposes of the array
 
     def put_in_order(self, function: Function) -> None:
         """Permute the axes, if every use is of one element and all agree on the last axis."""
@@ -71,7 +71,7 @@ class _Kept:
             return
         order = self._as_turned() if self.turned else self._order()
         if order is None or order[-1] == len(order) - 1:
-            return  # what follows memory does so whatever comes before
+            return  # the last axis stays: accesses are contiguous already
         for s, _ in self.accesses:
             _permute(s, order)
         for version in self.versions:
@@ -86,7 +86,7 @@ class _Kept:
             core.substitute(body, {t.out: t.args[0]})
 
     def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
-        """Collect the accesses; False where an array is used as a whole."""
+        """Collect the accesses; return False if an array is used as a whole."""
         for s in block.statements:
             if isinstance(s, Apply) and self._makes(s):
                 if s.primitive not in _NEW:
@@ -102,7 +102,7 @@ class _Kept:
                     self.accesses.append((s, around))
             elif isinstance(s, Effect):
                 if not self.versions.isdisjoint(_vars(s.args)):
-                    return False  # it shows the array
+                    return False  # the effect uses the whole array
             else:
                 inner = (*around, s) if isinstance(s, (For, While)) else around
                 if not all(self._visit(b, inner) for b in core.blocks_of(s)):
@@ -110,7 +110,7 @@ class _Kept:
         return True
 
     def _makes(self, s: Apply) -> bool:
-        """Whether a statement makes one of the arrays, other than by storing into one."""
+        """True if a statement makes a version of the array, other than by a store into one."""
         if self.versions.isdisjoint(s.outs):
             return False
         return not is_indexed_store(s) or s.args[0] not in self.versions
@@ -126,7 +126,7 @@ class _Kept:
         )
 
     def _as_turned(self) -> list[int] | None:
-        """The axes as they are handed on, where the deepest loops then follow memory."""
+        """The axes in the order of the transpose, if the deepest loops are then contiguous."""
         orders = [list(s.params["axes"]) for _, s in self.turned]
         deepest = max((len(around) for _, around in self.accesses), default=0)
         for s, around in self.accesses:
@@ -138,7 +138,7 @@ class _Kept:
         return orders[0] if len(orders) == 1 else None
 
     def _order(self) -> list[int] | None:
-        """The axes, outermost loop first; None where accesses in the deepest loops disagree."""
+        """The axes, outermost loop first; None if accesses in the deepest loops disagree."""
         deepest = max((len(around) for _, around in self.accesses), default=0)
         orders: list[list[int]] = []
         for s, around in self.accesses:
@@ -154,7 +154,7 @@ class _Kept:
         return orders[0] if orders and all(o == orders[0] for o in orders) else None
 
     def _depths(self, s: Apply, around: Sequence[For | While]) -> list[int] | None:
-        """For each axis, the innermost loop whose counter moves it; None for other indices."""
+        """For each axis, the innermost loop whose counter is in the index; None if irregular."""
         values, resolve = self.builder.dim_values, self.builder.dims.resolve
         counters = [
             dim_symbols(resolve(values[loop.index]))
@@ -171,12 +171,12 @@ class _Kept:
 
 
 def _deepest(place: DimLike, counters: Sequence[frozenset[str]]) -> int:
-    """The last of the loops whose counter is in an index; -1 for none."""
+    """The position of the last loop whose counter is in an index; -1 for none."""
     return max((k for k, c in enumerate(counters) if dim_symbols(place) & c), default=-1)
 
 
 def _versions(array: Var, body: Block) -> set[Var]:
-    """All that an array is called as loops and branches hand it on."""
+    """All variables that hold versions of an array through stores, loops and branches."""
     found = {array}
     links: list[tuple[Var, list[Atom]]] = []
     for s in core.walk(body):
@@ -200,7 +200,7 @@ def _versions(array: Var, body: Block) -> set[Var]:
 
 
 def _permute(s: Apply, order: Sequence[int]) -> None:
-    """The same access of an array with its axes in another order."""
+    """Permute the index of an access, in place, for an array with permuted axes."""
     first = s.primitive.first_index
     items = s.params["index"]
     index = [s.args[first + k.position] if isinstance(k, Slot) else k for k in items]

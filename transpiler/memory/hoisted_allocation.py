@@ -1,4 +1,4 @@
-"""Arrays that are made between two loops are made before both: a kernel is then loops alone.
+"""Hoist allocations between two loops to before both, so that a kernel contains only loops.
 
 Before::
 
@@ -8,8 +8,8 @@ Before::
     for i in range(n):
         b[i] = ...
 
-After: ``b`` is made before the first loop. The launcher makes it, and the kernel, which would have
-to be compiled with Numba's allocation of arrays, and to give ``b`` back, does neither.
+After: ``b`` is allocated before the first loop, by the launcher. Otherwise the kernel would have to
+be compiled with Numba's allocation of arrays, and to return ``b``.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _VIEWS = (flat, transpose, reshape, getitem)
 
 
 def allocate_first(function: Function) -> None:
-    """Move what makes arrays, and the sizes and flat views that it reads, up to the first loop."""
+    """Move allocations, and the sizes and flat views that they read, up to the first loop."""
     definition = {o: s for s in function.body.statements for o in s.outs}
     changing = _changing(function)
 
     def is_constant(array: Any) -> bool:
-        """Whether nothing is stored into an array under any name, so that a copy may be early."""
+        """True if an array is never stored into under any name: a copy of it may move up."""
         if array in changing:
             return False
         made = definition.get(array)
@@ -50,8 +50,8 @@ def allocate_first(function: Function) -> None:
         return s.primitive in _NEW or s.primitive.kind == "size"
 
     made: list[Statement] = []
-    first: int | None = None  # the place of the first of the loops in a row
-    late: set[Var] = set()  # defined since
+    first: int | None = None  # position of the first of consecutive loops
+    late: set[Var] = set()  # variables defined since
     for s in function.body.statements:
         if first is not None and is_early(s) and late.isdisjoint(_read(s)):
             made.insert(first, s)
@@ -68,7 +68,7 @@ def allocate_first(function: Function) -> None:
 
 
 def constants_first(function: Function) -> None:
-    """Move known arrays out of all loops: their statements would make them again each round."""
+    """Move constant arrays out of all loops, which would make them again in every iteration."""
     made: list[Statement] = []
 
     def visit(block: Block) -> None:
@@ -86,7 +86,7 @@ def constants_first(function: Function) -> None:
 def creations_first(function: Function, can_compile: Callable[[Statement], bool]) -> None:
     """Make arrays like ``np.eye(2)``, or ``np.eye(x.shape[0])``, once before the loops around them.
 
-    They cannot raise. A kernel has a copy of what it stores into.
+    They cannot raise. An array that is stored into is copied where it was made.
     """
     made: list[Statement] = []
     for outer in function.body.statements:
@@ -101,9 +101,9 @@ def creations_first(function: Function, can_compile: Callable[[Statement], bool]
 def _creations_before(
     outer: For | While, made: list[Statement], can_compile: Callable[[Statement], bool]
 ) -> None:
-    """Move what one loop makes anew in each round, and no kernel can, to the end of ``made``.
+    """Move creations that one loop repeats, and no kernel can contain, to the end of ``made``.
 
-    Of sizes that arrays have only what each round makes: a branch that is not taken asks for none.
+    Creations that depend on array sizes only move from the body itself, not from branches.
     """
     changing, sizes = _not_only_read(outer), _sizes(made)
     for block in _blocks(outer):
@@ -132,23 +132,23 @@ def _is_known(s: Apply, sizes: set[Var]) -> bool:
 
 
 def _sizes(statements: Iterable[Statement]) -> set[Var]:
-    """What statements ask of the sizes of arrays: such a number is not negative."""
+    """The variables that statements set to sizes of arrays, which are nonnegative."""
     return {s.out for s in statements if isinstance(s, Apply) and s.primitive.kind == "size"}
 
 
 def _sizes_of_others(loop: For | While) -> set[Var]:
-    """Sizes that each round asks of arrays from before the loop."""
+    """Sizes of arrays from before a loop, which its body asks for."""
     inside = core.defined_vars(loop.body) | {*loop.phis}
     return _sizes(s for s in loop.body.statements if inside.isdisjoint(_read(s)))
 
 
 def _not_only_read(loop: For | While) -> set[Any]:
-    """Arrays that a loop may store into, or gives to what may: under this name or another."""
+    """Arrays that a loop may store into, directly or through an alias."""
     found = {result for block in _blocks(loop) for result in block.results}
     for s in (s for block in _blocks(loop) for s in block.statements):
         if isinstance(s, Apply) and s.primitive.kind != "store":
             if not s.out.type.ndim or s.primitive.kind == "elementwise":
-                continue  # it reads, and gives no other name to the memory
+                continue  # it only reads, and makes no alias
         found.update(core.operands(s))
     return found
 
@@ -164,7 +164,7 @@ def _is_constant(s: Statement) -> bool:
 
 
 def _ends(s: Apply) -> bool:
-    """Whether a statement is no part of a kernel, and may need memory that is free by now."""
+    """True if a statement outside of kernels makes an array: later allocations stay after it."""
     return bool(s.out.type.ndim) and s.primitive not in (*_NEW, *_VIEWS)
 
 
@@ -173,7 +173,7 @@ def _read(s: Statement) -> set[Var]:
 
 
 def _changing(function: Function) -> set[Any]:
-    """Arrays that are stored into, or carried by a loop that may do so."""
+    """Arrays that are stored into, or carried by a loop."""
     found: set[Any] = set()
     for s in core.walk(function.body):
         if isinstance(s, (For, While)):

@@ -1,4 +1,4 @@
-"""Arrays that grow in the same rounds, to the same size: it is asked once whether they are full.
+"""Unify the capacity checks of arrays that grow in the same iterations, to the same size.
 
 Before, in a loop::
 
@@ -36,7 +36,7 @@ _Size = tuple[Any, ...]
 
 
 def grow_together(function: Function, builder: Builder) -> None:
-    """Let one question stand before all that grows together, in place."""
+    """Replace the checks of arrays that grow together by one check, in place."""
     blocks = [function.body, *(b for s in core.walk(function.body) for b in core.blocks_of(s))]
     grown = [s for b in blocks for s in b.statements if _makes_room(s)]
     if len(grown) < 2:
@@ -52,12 +52,12 @@ def grow_together(function: Function, builder: Builder) -> None:
 
 
 def _makes_room(s: Statement) -> bool:
-    """Whether a statement lets an array grow by its first axis where it is full."""
+    """True if a statement lets an array grow along its first axis if it is full."""
     return isinstance(s, Apply) and s.primitive is room and not any(s.params.values())
 
 
 def _may_be_early(block: Block, s: Apply, first: Apply) -> bool:
-    """Whether an array is there at the first question, and nothing asks of it until its own."""
+    """True if the array of ``s`` exists at the ``first`` check and is unused until its own."""
     start, end = block.statements.index(first), block.statements.index(s)
     between = Block(block.statements[start:end])
     array = s.args[0]
@@ -65,7 +65,7 @@ def _may_be_early(block: Block, s: Apply, first: Apply) -> bool:
 
 
 def _join(block: Block, rooms: list[Apply], builder: Builder) -> None:
-    """Put all that grows into one branch, where the first grows."""
+    """Let all arrays grow in one branch, at the position of the first check."""
     if len(rooms) < 2:
         return
     first = rooms[0]
@@ -89,7 +89,7 @@ def _join(block: Block, rooms: list[Apply], builder: Builder) -> None:
 
 
 class _FirstAxes:
-    """How long arrays are, as terms: two with equal terms are equally long in every round."""
+    """Lengths of arrays as terms: arrays with equal terms have equal lengths in every iteration."""
 
     def __init__(self, function: Function, builder: Builder) -> None:
         self.dims = builder.dims
@@ -107,7 +107,7 @@ class _FirstAxes:
         if not isinstance(array, Var):
             return ("unknown", id(array))
         if array not in self.found:
-            self.found[array] = ("unknown", id(array))  # while it is looked for
+            self.found[array] = ("unknown", id(array))  # while its term is computed
             self.found[array] = self._term(array)
         return self.found[array]
 
@@ -131,7 +131,7 @@ class _FirstAxes:
         return ("unknown", id(array))
 
     def _carried(self, loop: For | While, k: int) -> _Size:
-        """Of what a loop carries: the same at first, and each round makes the same of it."""
+        """The term of a carried array: its initial length, and the length after an iteration."""
         first = self.of(loop.inits[k])
         kept = dict(self.found)
         self.within += 1

@@ -1,4 +1,4 @@
-"""Which values are still needed where, and which may therefore not share a name."""
+"""Liveness analysis: the values needed after each statement, which must not share a name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from calque.transpiler.memory.printed_program import PrintedProgram
 class Liveness:
     """Live sets after each statement.
 
-    ``reads`` gives the Vars that printing an atom reads (where it is folded, its operands'), and
-    ``skip`` tells the statements that print nothing of their own. With ``sizes_apart``, what only a
-    size is still asked of clashes with other sizes alone: versions of an array that have the same
-    may each be asked. Such a need is kept in a second half of the live sets (``sized``).
+    ``reads`` returns the Vars that printing an atom reads (its operands', if it is folded), and
+    ``skip`` selects the statements that print nothing of their own. With ``sizes_apart``, an array
+    needed only for its size clashes just with arrays of other sizes: any version of the same size
+    may be asked. Such needs are kept in a second half of the live sets (``sized``).
     """
 
     def __init__(
@@ -30,15 +30,15 @@ class Liveness:
         self.reads = reads or program.bit
         self.skip = skip
         self.after: dict[int, int] = {}  # statement -> live after it
-        self.around: dict[int, int] = {}  # loop -> what lives through it beside its phis
-        self.clash = [0] * len(program.vars)  # what lives where each is defined
+        self.around: dict[int, int] = {}  # loop -> live through it, without its phis
+        self.clash = [0] * len(program.vars)  # the Vars live at the definition of each
         self._free: dict[int, int] = {}
         entry = self._visit(program.body, 0)
         params = program.mask(program.function.params)
         self._define(program.function.params, entry | params)
 
     def read(self, atoms: Iterable[Atom]) -> int:
-        """What printing several atoms reads."""
+        """The set of Vars that printing several atoms reads."""
         found = 0
         for atom in atoms:
             found |= self.reads(atom)
@@ -50,7 +50,7 @@ class Liveness:
         return self.read(core.operands(s))
 
     def sized(self, atom: Atom) -> int:
-        """What asking a size reads: a name of its own counts apart."""
+        """The set of Vars that reading a size of ``atom`` reads; ``atom``: in the second half."""
         found = self.reads(atom)
         alone = isinstance(atom, Var) and found == self.program.bit(atom)
         return found << len(self.program.vars) if alone else found
@@ -60,7 +60,7 @@ class Liveness:
         return live & ~(mask | mask << len(self.program.vars))
 
     def free(self, block: Block) -> int:
-        """What a block reads from outside."""
+        """The set of Vars that a block reads from outside."""
         if id(block) not in self._free:
             mask = self.read(block.results)
             for s in reversed(block.statements):
@@ -110,7 +110,7 @@ class Liveness:
         if isinstance(s, For):
             entry |= self.read((s.start, s.stop, s.step))
             inner = (t.index for t in core.walk(s.body) if isinstance(t, For))
-            self._define([s.index], self.program.mask(inner))  # a reader takes them for one
+            self._define([s.index], self.program.mask(inner))  # nested loops: other names
         self._define(s.phis, entry)
         begin = self._visit(s.body, around)
         if isinstance(s, For):

@@ -1,14 +1,14 @@
-"""Sizes of an array that the program makes are the numbers that it is made with.
+"""Replace sizes of arrays that the program allocates by the sizes passed to the allocation.
 
-Before, for a grid, whose loops over time are the launcher's::
+Before, on a GPU, where the launcher runs the loop over time::
 
     saved = np.empty((steps, n))
     for t in range(steps):
         for i in range(saved.shape[1]):
             saved[t, i] = x[i]
 
-After, ``range(n)``: who asks the array as it was before the loop, would have the stores go into a
-copy.
+After: ``range(n)``. A read of the array's version before the loop would force the stores to go into
+a copy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MADE = (empty, full, ones, space, zeros)
 
 
 def name_sizes(function: Function) -> None:
-    """Replace such sizes by the numbers, in place."""
+    """Replace the sizes of allocated arrays by the arguments of their allocations, in place."""
     made = {
         s.out: s
         for s in core.walk(function.body)

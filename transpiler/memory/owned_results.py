@@ -1,7 +1,7 @@
-"""What a transformation returns is its receiver's, who may store into it: no read-only view.
+"""Copy results of transformations that are read-only views, since callers may store into them.
 
-An adjoint that is the same in all places is ``np.broadcast_to`` of a number or a row: a view whose
-elements share memory, for reading alone. Before::
+An adjoint with equal elements is ``np.broadcast_to`` of a scalar or a row: a read-only view whose
+elements share memory. Before::
 
     x_bar: float64[n] = np.broadcast_to(0.5, n)
     yield x_bar
@@ -15,11 +15,11 @@ from calque.transpiler.ir.core import Apply, Atom, Function, If, Statement, Var,
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.shapes import read_only
 
-_DERIVED = "reverse"  # the phase of what no one but a transformation wrote
+_DERIVED = "reverse"  # the phase of statements that a transformation made
 
 
 def own_results(function: Function, transformed: bool) -> None:
-    """Copy results that cannot be stored into, in place; of the user's own code, only adjoints."""
+    """Copy read-only results, in place; without ``transformed``, adjoints only."""
     definitions = {out: s for s in walk(function.body) for out in s.outs}
     made: dict[Atom, Var] = {}
     for k, result in enumerate(function.body.results):
@@ -36,7 +36,7 @@ def own_results(function: Function, transformed: bool) -> None:
 
 
 def _closed(result: Atom, definitions: dict[Var, Statement]) -> Statement | None:
-    """The statement that makes a view for reading alone, which a result is, or is a view of."""
+    """The statement that makes the read-only view that a result is or views; None if writable."""
     pending, seen = [result], set[Var]()
     while pending:
         var = pending.pop()

@@ -1,4 +1,4 @@
-"""A private copy of the function to print; its Vars are numbered, so that sets are integers."""
+"""A private copy of the function to print; Vars are numbered, so that sets are bit masks."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _FEW = 12  # members of a set; of more, its digits are read
 
 
 def is_basic(statement: Apply) -> bool:
-    """Whether a read or a store is by integers, slices and None, so that it names a view."""
+    """True if an access uses basic indexing: integers, slices and None, which name a view."""
     first = statement.primitive.first_index
     return all(not isinstance(a, Var) or a.type.ndim == 0 for a in statement.args[first:])
 
 
 def continues(program: PrintedProgram, s: Statement | None, use: Statement | None) -> bool:
-    """Whether the one use of an adjoint adds to it for the same user statement."""
+    """True if ``use`` adds to the adjoint that ``s`` makes, for the same user statement."""
     if not isinstance(s, Apply) or not isinstance(use, Apply) or is_store(s) or is_store(use):
         return False
     if len(use.outs) != 1 or s.out.name != use.out.name:
@@ -76,14 +76,14 @@ def indices(mask: int) -> list[int]:
 
 @dataclass(eq=False)
 class PrintedProgram:
-    """The copy, and what every stage asks of it."""
+    """The copy of a function, with tables for the printing stages."""
 
     function: core.Function
     body: Block
     results: list[int] = field(default_factory=list)  # the results that are returned
     called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
-    rounds: set[Var] = field(default_factory=set)  # counters that the user did not read, and we do
+    rounds: set[Var] = field(default_factory=set)  # counters named ``_`` that generated code reads
     index: dict[Var, int] = field(default_factory=dict)
     vars: list[Var] = field(default_factory=list)
     definition: dict[Var, Statement] = field(default_factory=dict)
@@ -91,11 +91,11 @@ class PrintedProgram:
     depth: dict[int, int] = field(default_factory=dict)
     home: dict[int, tuple[Block, Statement | None]] = field(default_factory=dict)
     block_of: dict[int, Block] = field(default_factory=dict)
-    carried: dict[Var, tuple[Atom, Atom]] = field(default_factory=dict)  # at first, and after
+    carried: dict[Var, tuple[Atom, Atom]] = field(default_factory=dict)  # initial, next
     dim_values: dict[Atom, DimLike] = field(default_factory=dict)  # integers as dimensions
 
     def renumber(self) -> None:
-        """Number Vars and statements in program order; after every change."""
+        """Number Vars and statements in program order; to be called after every change."""
         self.index, self.vars, self.definition = {}, [], {}
         self.number, self.depth, self.home, self.block_of = {}, {}, {}, {}
         self.carried = {}
@@ -120,13 +120,13 @@ class PrintedProgram:
             for inner in core.blocks_of(s):
                 self._visit(inner, s, depth + isinstance(s, (For, While)))
             if isinstance(s, Kernel):
-                continue  # what it gives is defined within it
+                continue  # its results are defined within it
             self._see(s.outs)
             for out in s.outs:
                 self.definition[out] = s
 
     def bit(self, atom: Atom) -> int:
-        """The set of one Var; empty for what is known."""
+        """The set of one Var; empty for constants."""
         return 1 << self.index[atom] if isinstance(atom, Var) else 0
 
     def mask(self, atoms: Iterable[Atom]) -> int:
@@ -149,12 +149,12 @@ class PrintedProgram:
         return found
 
     def uses(self) -> dict[Var, int]:
-        """How often each Var is read."""
+        """The number of reads of each Var."""
         count: dict[Var, int] = dict.fromkeys(self.vars, 0)
 
         def visit(block: Block) -> None:
             for s in block.statements:
-                if isinstance(s, Kernel):  # what it takes and gives is read by others
+                if isinstance(s, Kernel):  # its operands and results are read by its statements
                     visit(Block(s.body.statements))
                     continue
                 for atom in core.operands(s):
@@ -171,7 +171,7 @@ class PrintedProgram:
 
 
 def prepare(function: core.Function) -> PrintedProgram:
-    """Copy a function; stores into single numbers become assignments, dead code goes."""
+    """Copy a function; stores into 0-d arrays become assignments, dead code is removed."""
     mapping: dict[Var, Atom] = {}
     body = core.clone(function.body, mapping)
     program = PrintedProgram(function, body)
@@ -198,7 +198,7 @@ def prepare(function: core.Function) -> PrintedProgram:
 
 
 def _sizes_of_operands(program: PrintedProgram) -> None:
-    """``x.size`` for ``(x ** 2).size``: no array is made to ask for its size."""
+    """Replace ``(x ** 2).size`` by ``x.size``: no array is computed only for its size."""
     dims = Dims()
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
@@ -217,7 +217,7 @@ def _sizes_of_operands(program: PrintedProgram) -> None:
 
 
 def _sizes_of_arguments(program: PrintedProgram) -> None:
-    """Ask an argument for a size, where else an array would be computed to ask it."""
+    """Ask an argument for a size if an array would otherwise be computed only for its size."""
     asked, read = [], {a for a in program.body.results if isinstance(a, Var)}
     for s in core.walk(program.body):
         for block in core.blocks_of(s):
@@ -253,7 +253,7 @@ def _ask_for_axis(s: Apply, size: DimLike, params: Sequence[Var], dims: Dims) ->
 
 
 def usable(name: str) -> bool:
-    """Whether a name can be written in Python."""
+    """True if a name is a valid Python identifier."""
     return name.isidentifier() and not keyword.iskeyword(name)
 
 
@@ -279,7 +279,7 @@ def result_slots(tree: Any) -> list[int]:
 
 
 def _scalar_stores(body: Block) -> None:
-    """A store into an array without dimensions replaces all of it: an assignment says so."""
+    """Replace stores into 0-d arrays by assignments."""
     mapping: dict[Var, Atom] = {}
 
     def now(atom: Atom) -> Atom:
@@ -311,7 +311,7 @@ def _scalar_stores(body: Block) -> None:
 
 
 def _needless_branches(body: Block) -> None:
-    """A branch that only gives what it is given, the same on both sides, is none."""
+    """Replace the results of branches that return the same variables on both sides."""
     same: dict[Var, Atom] = {}
     for s in core.walk(body):
         if isinstance(s, If):
@@ -326,7 +326,7 @@ def _needless_branches(body: Block) -> None:
 
 
 def remove_dead(body: Block) -> None:
-    """Drop what no result and no effect needs."""
+    """Remove statements that no result and no effect needs, in place."""
     needed: set[Var] = set()
     before = -1
     while len(needed) != before:

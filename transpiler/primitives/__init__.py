@@ -1,9 +1,9 @@
-"""What calque knows of NumPy: one declaration a primitive, one file a family.
+"""NumPy as calque knows it: one declaration a primitive, one file a family.
 
 In come calls of NumPy's functions on recorded arrays; out go operations of Core, and for each its
 record: value, type, spelling, derivatives, batch rule, element form. Read ``base``, then a family
-such as ``elementwise``, ``reductions`` or ``indexing``; ``batched`` and ``element_forms`` have what
-is said once for many, ``called`` the calls that keep their identity.
+such as ``elementwise``, ``reductions`` or ``indexing``; ``batched`` and ``element_forms`` have the
+rules that many primitives share, ``called`` the calls that are kept whole.
 """
 
 from types import FunctionType

@@ -1,4 +1,4 @@
-"""Collectives: what the examples of a batch, or the devices of a mesh, tell each other.
+"""Collective operations between the examples of a batch, or the devices of a mesh.
 
 Each carries its named axis as a parameter. The batching pass of the ``vmap`` that has this axis
 turns it into a sum, a gather or a rearrangement along the batch axis, by the rule in ``OWN``; any
@@ -198,7 +198,7 @@ def sum_over(x: Any, axis: NamedAxis) -> Any:
 
 
 def _share(y: Any, x: Any, axis: NamedAxis) -> Any:
-    """How much of an extremum's derivative is an example's: equal parts of those that reach it."""
+    """Each example's share of an extremum's derivative: equal parts for those that attain it."""
     reached = FUNCTIONS["cast"](np.equal(x, y), type_of(x).dtype)
     return reached / sum_over(reached, axis)
 

@@ -199,7 +199,7 @@ def _elementwise_vjp(partials: Callable[..., Any], operator: bool) -> Callable[.
 
 
 def _bounds(count: int, domain: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Where each argument is sampled: the last bounds given serve for the rest."""
+    """The sampling interval of each argument; the last one given serves for the rest."""
     bounds = list(domain) or [(-2.0, 2.0)] * count
     return bounds + [bounds[-1]] * (count - len(bounds))
 
@@ -232,7 +232,7 @@ def strong(value: Any) -> Any:
 
 
 def ufunc_handler(primitive: Primitive, count: int) -> Callable[..., Any]:
-    """What a call of the ufunc means: broadcasting operands, ``out``, ``where`` and ``dtype``."""
+    """Return the implementation of a ufunc's calls: broadcasting, ``out``, ``where``, ``dtype``."""
 
     def call(*args: Any, out: Any = None, where: Any = True, dtype: Any = None, **rest: Any) -> Any:
         for option in rest.keys() - {"casting", "order", "subok"}:

@@ -104,7 +104,7 @@ def elementwise_rule(primitive: Primitive) -> Rule:
 
 
 def as_it_is(primitive: Primitive) -> Rule:
-    """For a function that works on whatever axes stand in front."""
+    """The batch rule of a function that accepts any leading axes."""
     return lambda args, batched, params: apply(primitive, *args, **params)
 
 

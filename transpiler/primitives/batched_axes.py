@@ -64,7 +64,7 @@ def _sized(args: Args, batched: Flags, params: Params) -> Any:
 
 @batches(creation.space)
 def _space(args: Args, batched: Flags, params: Params) -> Any:
-    """Room for the example with the most rounds."""
+    """Room for the example with the most iterations."""
     sizes = [
         apply(furthest, a, 0, up=True, axis=None) if b else a
         for a, b in zip(args, batched, strict=True)

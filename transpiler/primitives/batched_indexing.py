@@ -153,7 +153,7 @@ def _getitem(args: Args, batched: Flags, params: Params) -> Any:
 
 
 def _front(place: BatchedIndex) -> int:
-    """Where gathered axes stand in the result of one example, ints being gathered too."""
+    """The position of gathered axes in the result of one example; ints are gathered too."""
     advanced = [k for k, t in enumerate(place.items) if isinstance(t, (int, Slot))]
     if advanced != list(range(advanced[0], advanced[0] + len(advanced))):
         return 0
@@ -161,13 +161,13 @@ def _front(place: BatchedIndex) -> int:
 
 
 def _in_front(place: BatchedIndex) -> bool:
-    """Whether, with the examples' numbers before it, the index still is one adjacent group."""
+    """True if the advanced items come first, so that the examples' numbers adjoin them."""
     advanced = [k for k, t in enumerate(place.items) if isinstance(t, (int, Slot))]
     return advanced == list(range(len(advanced)))
 
 
 def _gathered_back(result: Any, place: BatchedIndex) -> Any:
-    """From (batch, gathered, rest) to (batch, before, gathered, after)."""
+    """Permute the axes from (batch, gathered, rest) to (batch, before, gathered, after)."""
     if _in_front(place) or not place.gathered or not place.start:
         return result
     order = list(range(result.ndim))

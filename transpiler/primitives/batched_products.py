@@ -78,12 +78,12 @@ def _matmul(args: Args, batched: Flags, params: Params) -> Any:
 
 
 def _same_length(a: Any, b: Any) -> bool:
-    """Whether the last axes are known to be as long as each other."""
+    """True if the last axes of two arrays are known to have the same length."""
     return current().dims.same(a.dims[-1], b.dims[-1])
 
 
 def _product(a: Any, b: Any, batched: Flags, ranks: tuple[int, ...]) -> Any:
-    """Of vectors and matrices: one large product where only one operand is batched."""
+    """A product of vectors and matrices: one large product where only one operand is batched."""
     match ranks, batched:
         case (1, 1), (True, True) if not _same_length(a, b):
             return (a[:, None, :] @ b[:, :, None])[:, 0, 0]  # raises where einsum would spread

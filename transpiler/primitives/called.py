@@ -1,4 +1,4 @@
-"""Calls that keep their identity until every derivative pass has met them.
+"""Calls that are kept whole until every derivative pass has seen them.
 
 A ``Called`` is the record of one call, not of a function: the callee as a closed block of Core, and
 the blocks of the rule that derivative passes use in its place. To every analysis it is one

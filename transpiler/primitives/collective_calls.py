@@ -1,4 +1,4 @@
-"""What a call of a collective means for one array: over several axes, tiled, of numbers.
+"""Calls of collectives for one array: over several axes, tiled, of numbers.
 
 ``runtime/collectives.py`` calls these for each leaf; they record the primitives of
 ``axis_collectives.py``.
@@ -55,7 +55,7 @@ def axes_named(names: Any, function: str) -> list[NamedAxis]:
 
 
 def size_of_axes(axes: Sequence[NamedAxis]) -> Any:
-    """How many examples there are along all of them."""
+    """The number of examples along all of the axes: the product of their sizes."""
     total: Any = 1
     for axis in axes:
         total = multiply_sizes(total, axis.size)
@@ -139,7 +139,7 @@ def _place(axis: int, rank: int, name: str) -> int:
 
 
 def _split(x: Any, place: int, axis: NamedAxis, name: str) -> Any:
-    """One axis of a tiled array as two: the examples, and what each of them gets."""
+    """Split one axis of a tiled array into two: the examples, and the part of each."""
     shape = list(x.shape)
     size, count = shape[place], axis.size
     known = not isinstance(size, Array) and not isinstance(count, Array)

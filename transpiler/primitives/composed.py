@@ -1,7 +1,8 @@
-"""What is written as several simpler operations before it becomes loops over scalars.
+"""Decompositions of primitives into simpler operations, before these become loops over scalars.
 
-A rule gives the same values as the primitive, to rounding; None where it does not apply. What BLAS
-or LAPACK does better stays whole: products of matrices are loops only within loops, and small.
+A rule gives the same values as the primitive, to rounding; None where it does not apply. Operations
+that BLAS or LAPACK does better stay whole: only small products of matrices within loops become
+loops.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _SPREAD = (indexing.getitem, expand_dims, shapes.reshape, shapes.broadcast_to)
 
 
 def _extremum_again(extremum: Primitive) -> Rule:
-    """Of an array that is computed again, the extremum is too: it may differ in its last bit."""
+    """Recompute an extremum along with a recomputed array, whose last bits may differ."""
 
     def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         x, y = args
@@ -117,7 +118,7 @@ def _softmax(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 @composed(SPECIAL["logsumexp"])
 def _logsumexp(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """What is not finite is not taken off, as in SciPy."""
+    """The logarithm of a sum of exponentials; the largest element is subtracted if finite."""
     (x,) = args
     if type_of(x).dtype.kind != "f":
         return None
@@ -169,7 +170,7 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 @composed(pad)
 def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops, an array between two of the constant that it is padded with."""
+    """Padding by a constant within loops: the array between two filled arrays."""
     x, value = args
     if not looping or params["mode"] != "constant":
         return None
@@ -185,13 +186,13 @@ def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 
 def is_computed(x: Any) -> bool:
-    """Whether an array is computed element by element."""
+    """True if an array is the result of an elementwise operation."""
     made = definition(x) if type_of(x).ndim else None
     return made is not None and made.primitive.kind == "elementwise"
 
 
 def is_small_factorization(args: Sequence[Any]) -> bool:
-    """Whether loops of their own beat LAPACK for the rows of a matrix, or of a stack of them."""
+    """True if inline loops beat LAPACK for this matrix, or stack of matrices: they are small."""
     types = [type_of(a) for a in args]
     if not types[0].ndim:
         return True
@@ -206,7 +207,7 @@ def is_small_factorization(args: Sequence[Any]) -> bool:
 
 @composed(shapes.reshape)
 def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops; simpler for numbers, and where axes of size 1 come or go."""
+    """A reshape within loops; simpler for numbers, and where axes of size 1 come or go."""
     x = args[0]
     if not looping:
         return None
@@ -249,7 +250,7 @@ def _mask(x: Any, dynamic: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 def _uncompressed(value: Any, mask: Any, known: dict[Any, Any]) -> Any:
-    """What is computed of ``x[mask]``, of all of ``x``: no element depends on its place."""
+    """The value computed from all of ``x``, given one computed elementwise from ``x[mask]``."""
     if not type_of(value).ndim:
         return value
     if value.atom not in known:
@@ -272,7 +273,7 @@ def _whole(value: Array, mask: Any, known: dict[Any, Any]) -> Any:
 
 
 def _same(left: Any, right: Any, depth: int) -> bool:
-    """Whether two values are computed alike from the same values."""
+    """True if two values are computed by the same operations from the same values."""
     if not isinstance(left, Array) or not isinstance(right, Array):
         return type(left) is type(right) and bool(left == right)
     if left.atom is right.atom:
@@ -290,7 +291,7 @@ def _same(left: Any, right: Any, depth: int) -> bool:
 
 @composed(shapes.size, shapes.size_of_axis)
 def _masked_size(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """How many elements a mask keeps."""
+    """The size of ``x[mask]``: the number of true elements of the mask."""
     made = definition(args[0]) if type_of(args[0]).ndim == 1 else None
     if made is None or made.primitive is not indexing.getitem:
         return None

@@ -30,7 +30,7 @@ _TINY = 4
 
 
 def are_floating(args: Sequence[Any]) -> bool:
-    """Whether products of elements are floats or complex: integers beside them are converted."""
+    """True if products of elements are floats or complex, some operands perhaps integers."""
     dtypes = [type_of(x).dtype for x in args]
     return all(d.kind in "fciub" for d in dtypes) and np.result_type(*dtypes).kind in "fc"
 
@@ -51,7 +51,7 @@ def _inner_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -
 
 @composed(products.matmul)
 def _stacked_product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Of stacks of small matrices, too: NumPy multiplies them one by one."""
+    """A product of matrices, or of stacks of small ones, which NumPy multiplies one by one."""
     a, b = args
     ranks = type_of(a).ndim, type_of(b).ndim
     if max(ranks) < 3:
@@ -84,7 +84,7 @@ def _product(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 
 def _is_tiny(size: DimLike) -> bool:
-    """Whether a size is known and so small that terms are written faster than BLAS is called."""
+    """True if a size is known, and so small that written-out terms beat a call of BLAS."""
     known = current().dims.resolve(size)
     return isinstance(known, int) and known <= _TINY
 

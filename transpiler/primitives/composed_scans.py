@@ -63,7 +63,7 @@ def _scan(name: str, following: Callable[..., Any]) -> Rule:
 
 
 def _is_made_here(x: Array) -> bool:
-    """Whether an operand is computed in loops, or need not be made at all."""
+    """True if an operand is computed in loops, or is a concatenation, which need not be made."""
     made = definition(x)
     return is_computed(x) or (made is not None and made.primitive is joining.concatenate)
 
@@ -130,7 +130,7 @@ def looped(
     round_of: Callable[[Array], Array],
     independent: bool = False,
 ) -> Array:
-    """A loop that carries one array; of rounds that are ``independent``, over elements."""
+    """A loop that carries one array; ``independent`` iterations may run in parallel."""
     builder = current()
     made = emit_fold(
         *(builder, index.atom, (start, stop, 1), [out]),

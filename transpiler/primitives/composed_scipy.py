@@ -24,7 +24,7 @@ def _in_numpy(primitive: Primitive) -> Rule:
 
 
 def _norm(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Within loops; zero times what is not finite is not a number, which is looked for."""
+    """A norm within loops; ``check_finite`` tests a sum of zeros times the elements for NaN."""
     assert norms.norm.lowering is not None
     found = norms.norm.lowering(args, params, looping) if looping else None
     if found is None or not params["check_finite"]:

@@ -1,4 +1,4 @@
-"""What stores into arrays, written as what loops over scalars can do."""
+"""Stores into arrays, rewritten in operations that loops over scalars can do."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _filled(name: str, called: str = "") -> Primitive:
 
 
 zeros, ones, empty = _filled("zeros"), _filled("ones"), _filled("empty")
-# a place for what the rounds of a loop save; read by those rounds alone, so it may be too long
+# memory for the values that a loop's iterations save; only they read it, so it may be too long
 space = _filled("empty", "space for rounds")
 
 
@@ -267,7 +267,7 @@ def constant_array(value: Any) -> Array:
 
 
 def _stack_dtype(args: Any) -> np.dtype:
-    """What NumPy makes of a list: a Python number in it counts as an array of it would."""
+    """The dtype of an array made of a list; a Python number in it counts as an array would."""
     return np.result_type(*[type_of(a).dtype for a in args])
 
 
@@ -397,7 +397,7 @@ def np_asarray(
 
 
 def _perhaps_itself(value: Array, contiguous: bool) -> Array:
-    """What is a copy unless the array lies in memory as asked for."""
+    """A copy that may be the array itself at run time; the array if it is known to fit."""
     if contiguous and value.is_contiguous():
         return value
     copy = np_copy(value, "C" if contiguous else "F")

@@ -420,7 +420,7 @@ def _columns(x: Any) -> Any:
 
 
 def _is_tall(a: Array) -> bool:
-    """Whether there are residuals: more rows than columns."""
+    """True if a matrix has more rows than columns, so that there are residuals."""
     difference = current().dims.resolve(a.dims[0] - a.dims[1])
     if not isinstance(difference, int):
         raise current().needs_dims(a.dims, "Whether np.linalg.lstsq has residuals")

@@ -79,7 +79,7 @@ FUNCTIONS[np.identity] = lambda n, dtype=None, **rest: FUNCTIONS[np.eye](n, dtyp
 
 
 def diagonal_dim(rows: DimLike, columns: DimLike, offset: int) -> DimLike:
-    """How long a diagonal is."""
+    """The length of a diagonal of a matrix of these dimensions."""
     left, right = (rows, columns - offset) if offset >= 0 else (rows + offset, columns)
     if current().dims.same(left, right):
         return current().dims.resolve(left)

@@ -27,7 +27,7 @@ def _complex_dtype(a: Any) -> np.dtype:
 
 
 def _as_complex(a: Any) -> str:
-    """What makes NumPy's result complex, whatever the data are."""
+    """The text that converts NumPy's result to complex; empty where it is complex already."""
     if type_of(a).dtype.kind == "c":
         return ""
     name = "complex" if _complex_dtype(a) == np.complex128 else "np.complex64"

@@ -1,8 +1,9 @@
-"""One element of a result from elements of the arguments: what loops over scalars are made of.
+"""Element forms: one element of a result, computed from elements of the arguments.
 
 A rule is ``element(read, args, params, index)``: ``read(arg, index)`` gives one element of an
-argument, broadcast to the rank of ``index``. What broadcasts, rearranges or generates needs nothing
-more; elementwise functions need no rule at all. A reduction is a neutral value and how to combine.
+argument, broadcast to the rank of ``index``. Operations that broadcast, rearrange or generate need
+nothing more; elementwise functions need no rule at all. A reduction's form is a neutral value and a
+function that combines two values.
 """
 
 from __future__ import annotations
@@ -354,7 +355,7 @@ def _surely_inside(start: Array, dim: Any) -> bool:
 
 
 def _holds(dim: Any) -> bool:
-    """Whether ``dim >= 0`` is proven, or a condition of the program already."""
+    """True if ``dim >= 0`` is proven, or is a condition of the program already."""
     return current().dims.nonnegative(dim)
 
 

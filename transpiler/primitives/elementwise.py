@@ -123,7 +123,7 @@ positive = elementwise(
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a known scalar."""
+    """True if a value is a known scalar."""
     return isinstance(value, (int, float, complex, np.generic))
 
 
@@ -404,7 +404,7 @@ for _kind, _record in ((float, to_float), (int, to_int), (bool, to_bool), (compl
 
 
 def fits(value: Any, dtype: np.dtype) -> bool:
-    """Whether adding a known number to elements of a dtype keeps it, and raises nothing.
+    """True if a known number fits a dtype: adding it to elements keeps the dtype, raises nothing.
 
     >>> fits(127, np.dtype("i1")), fits(128, np.dtype("i1")), fits(np.int64(1), np.dtype("i1"))
     (True, False, False)

@@ -1,8 +1,8 @@
-"""What a selection left zero stays zero, also where the slope behind it is infinite.
+"""Adjoints that a selection left zero stay zero, also where the slope behind is infinite.
 
-The adjoint of what ``np.where`` selects away is zero, and so is what it contributes, whatever lies
-between the selection and a slope. From what defines an adjoint it is told where it can differ from
-zero::
+The adjoint of an operand that ``np.where`` does not select is zero, and so is its contribution,
+whatever operations lie between the selection and a slope. The definition of an adjoint tells where
+it can differ from zero::
 
     y_bar = np.where(c, out_bar, 0.0)         # c
     s_bar = y_bar[:, None]                    # c[:, None]
@@ -159,7 +159,7 @@ def _found(s: Any, var: Var, depth: int) -> Selection | None:
 
 
 def _of_branch(s: If, var: Var, depth: int) -> Selection | None:
-    """The selection of the arm taken; what is said in words of the arms' inside is said again."""
+    """The selection of the arm taken, expressed by values outside of the arms."""
     place, inside = s.outs.index(var), current().selections.inside.get(var)
     if inside is None or not isinstance(s.test, Var):
         return None
@@ -196,7 +196,7 @@ def of_sum(s: Apply, depth: int) -> Selection | None:
 
 
 def _of_moved(s: Apply, depth: int) -> Selection | None:
-    """Of a reshape, a transpose, an index: the condition is rearranged in the same way."""
+    """The selection of a reshape, a transpose or an index: its operand's, rearranged likewise."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
         return guard
@@ -232,7 +232,7 @@ def ranked(condition: Array, rank: int) -> Array:
 
 
 def of_reduction(s: Apply, depth: int) -> Selection | None:
-    """Of a sum: where any of what is added can differ from zero."""
+    """The selection of a sum: true where any of the summands can differ from zero."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
         return guard
@@ -267,7 +267,7 @@ def _squeezed(condition: Array, axes: tuple[int, ...]) -> Any:
 
 
 def of_running_sum(s: Apply, depth: int) -> Selection | None:
-    """The elements from the first on that can differ from zero in what is summed."""
+    """The selection of a running sum: from the first element that can differ from zero on."""
     guard = guard_of(s.args[0], depth)
     if guard is None or guard.number:
         return guard
@@ -281,7 +281,7 @@ def of_running_sum(s: Apply, depth: int) -> Selection | None:
 
 
 def of_matmul(s: Apply, depth: int) -> Selection | None:
-    """Of a product of matrices: the rows, or the columns, of which anything is not zero."""
+    """The selection of a product of matrices: rows, or columns, with any element not zero."""
     ranks = [type_of(a).ndim for a in s.args]
     for side, (operand, rank) in enumerate(zip(s.args, ranks, strict=True)):
         guard = guard_of(operand, depth)

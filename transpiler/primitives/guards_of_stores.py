@@ -53,7 +53,7 @@ def note_selections(s: Apply, found: Any) -> None:
 
 @rule_of("guard")(update, update_add, add_at)
 def of_store(s: Apply, depth: int) -> Selection | None:
-    """Of an adjoint that is added to at an index: there, and where it differed from zero before."""
+    """The selection after a sum into an adjoint at an index: these elements, and those before."""
     base, value = s.args[:2]
     before, stored = guard_of(base, depth), guard_of(value, depth)
     if not s.primitive.adds and not is_zero(value):
@@ -66,7 +66,7 @@ def of_store(s: Apply, depth: int) -> Selection | None:
 
 
 def _flags_after(s: Apply, before: Selection, stored: Selection | None) -> Selection:
-    """Flags of an adjoint, after a store into it: those at the index say what is stored."""
+    """Flags of an adjoint after a store into it: those at the index are the stored value's."""
     base, _, *places = s.args
     index = s.params["index"]
 
@@ -91,7 +91,7 @@ def _number(condition: Any) -> Any:
 
 
 def _without(s: Apply, before: Selection | None) -> Selection | None:
-    """What was there before an adjoint was cleared by a mask, or at an array of indices."""
+    """The selection ``before``, less the elements at a mask or at indices that a store cleared."""
     if s.out not in current().selections.noted:
         return before
     base, _, *places = s.args

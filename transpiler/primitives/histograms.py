@@ -109,7 +109,7 @@ def _histogram_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[
 
 
 def _of_bins(counts_bar: Any, x: Any, edges: Any) -> Any:
-    """What the bin of each element has; nothing for one that is in no bin."""
+    """The cotangent of each element's bin; zero for an element that is in no bin."""
     bins = _bins_of(x, edges)
     inside = np.logical_and(x >= edges[0], x <= edges[-1])
     return np.where(inside, counts_bar[np.maximum(bins, 0)], 0.0)
@@ -181,7 +181,7 @@ counted = opaque(
 
 
 def _number_of_bins(function: str, bins: Any) -> int | None:
-    """How many bins are asked for; None where their edges are given."""
+    """The number of bins that is asked for; None where their edges are given."""
     if isinstance(bins, str):
         raise UnsupportedFunction(
             f"np.{function} with bins={bins!r}: their number would depend on the data.",
@@ -318,7 +318,7 @@ def _unique_text(args: Any, params: dict[str, Any]) -> str:
 
 
 def _firsts(x: Any, outs: Any, params: dict[str, Any]) -> Any:
-    """Where each value is found first: of equal elements, that one is taken."""
+    """The index of each value's first occurrence: of equal elements, that one is taken."""
     if params["index"]:
         return outs[1]
     return apply(unique, x, index=True, inverse=False, counts=False)[1]

@@ -61,7 +61,7 @@ def _getitem_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 
 
 def _zeroed_there(x_bar: Array, dynamic: Sequence[Any], index: Template) -> Array | None:
-    """What an adjoint was before its part at this index was set to 0, if that came last."""
+    """The adjoint before its part at this index was set to 0, if that store came last."""
     made = definition(x_bar)
     if made is None or made.primitive is not update or not is_basic(index, dynamic):
         return None
@@ -78,7 +78,7 @@ def _getitem_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
 
 
 def _shows(x: Any, index: Template, dynamic: Sequence[Any]) -> bool:
-    """Whether an index gives a view: one that names a single element does with ``...`` only."""
+    """True if an index gives a view; one that names a single element does so with ``...`` only."""
     if not is_basic(index, dynamic):
         return False
     named = sum(isinstance(t, (int, Slot)) for t in index)
@@ -90,7 +90,7 @@ def _getitem_back(base: Array, new: Array, *dynamic: Any, index: Template) -> Ar
 
 
 def _is_unique(template: Template, dynamic: Sequence[Any]) -> bool:
-    """Whether an advanced index is known to name no element twice."""
+    """True if an advanced index is known to name no element twice."""
     slots = [dynamic[t.position] for t in template if isinstance(t, Slot)]
     arrays = [s for s in slots if type_of(s).ndim]
     return len(arrays) == 1 and (arrays[0].dtype.kind == "b" or _all_different(arrays[0]))
@@ -231,7 +231,7 @@ def _update_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
 
 
 def _last_writer(y_bar: Array, value_bar: Array, dynamic: Sequence[Any], index: Template) -> Array:
-    """Where an index names an element twice only the last store counts."""
+    """The cotangent of a stored value: of stores into the same element only the last counts."""
     order = FUNCTIONS[np.arange](value_bar.size).reshape(value_bar.shape)
     writer = FUNCTIONS[np.zeros](y_bar.shape, dtype=int)
     writer = apply(update, writer, order, *dynamic, index=index)
@@ -240,7 +240,7 @@ def _last_writer(y_bar: Array, value_bar: Array, dynamic: Sequence[Any], index: 
 
 
 def _store_without_dims(added: bool) -> Any:
-    """What a store into an array without dims is: its next value, as a number."""
+    """Return the simplification of a store into an array without dims: its next value, a number."""
 
     def simplify(builder: Any, args: Sequence[Any], params: dict[str, Any]) -> Array | None:
         x, value, *dynamic = args

@@ -1,8 +1,8 @@
-"""Which integers of a statement NumPy refuses where an array's integers cannot hold them.
+"""Integers of a statement that NumPy refuses where the dtype of an array cannot hold them.
 
-NumPy makes a Python integer one of the dtype at hand, and raises OverflowError where it is out of
-bounds: in a cast, in a store, in a sum with narrower integers. A kernel's cast would cut it to its
-bits, and so would that of all examples' numbers; both ask here what is to be looked at first::
+NumPy converts a Python integer to the dtype at hand, and raises OverflowError where it is out of
+bounds: in a cast, in a store, in a sum with narrower integers. A kernel's cast would truncate it to
+the dtype's bits, and so would a cast of a batch; both ask here which operands to check first::
 
     np.int8(k)          k, from -128 to 127
     small[i] + k        the same
@@ -46,7 +46,7 @@ class Conversion:
         return max(int(own.min), int(wide.min)), min(int(own.max), int(wide.max))
 
     def refuses(self, value: Atom) -> bool:
-        """Whether an operand may be out of bounds, for all that its type says.
+        """True if an operand may be out of the dtype's bounds, as far as its type tells.
 
         >>> narrow = Conversion(0, np.dtype("i1"))
         >>> narrow.refuses(127.9), narrow.refuses(128), narrow.refuses(float("nan"))
@@ -59,7 +59,7 @@ class Conversion:
 
 
 def conversions(s: Apply) -> list[Conversion]:
-    """What a statement makes integers of, where NumPy may refuse it."""
+    """The conversions to integers in a statement that NumPy may refuse."""
     return [c for c in _converted(s) if c.refuses(s.args[c.position])]
 
 
@@ -90,6 +90,6 @@ def _converted(s: Apply) -> Iterator[Conversion]:
 
 
 def _is_pythons(value: Any) -> bool:
-    """Whether a value is a Python integer."""
+    """True if a value is a Python integer."""
     found = type_of(value)
     return found.weak and found.dtype.kind == "i"

@@ -348,7 +348,7 @@ elementwise(np.ldexp, lambda x, e, y: (np.ldexp(1.0, e), None), "ldexp").samples
 
 
 def outer_product(function: Any) -> Any:
-    """What ``np.add.outer`` and the like mean."""
+    """Return the implementation of ``np.add.outer`` and the like."""
 
     def outer(a: Any, b: Any, **rest: Any) -> Any:
         a, b = operand(a), operand(b)

@@ -88,7 +88,7 @@ def _is_root_of_squares(ord: Any, axes: Axes) -> bool:
 
 
 def _spectral_gradient(x: Array, ord: Any, axes: tuple[int, ...]) -> Any:
-    """Of the largest, the smallest, or the sum of the singular values."""
+    """The gradient of the largest, the smallest, or the sum of the singular values."""
     u, _, vt = apply(svd, FUNCTIONS[np.moveaxis](x, axes, (-2, -1)))
     if ord == "nuc":
         slope = u @ vt

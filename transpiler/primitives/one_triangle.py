@@ -21,7 +21,7 @@ def symmetrized(x: Any) -> Any:
 
 
 def _is_symmetric(a: Array) -> Any:
-    """Whether a matrix is symmetric, or each of a stack: known, or tested at run time."""
+    """True if a matrix, or each of a stack, is symmetric: a known bool, or a run-time test."""
     level = current().symmetries.get(a.atom, 0)
     if level != 1:
         return level == 2

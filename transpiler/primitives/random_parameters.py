@@ -127,7 +127,7 @@ def drawn_with(name: str, count: int, default: Any, slope: Primitive | None = No
 
 
 def _is_natural(parameters: Sequence[Any], sizes: Sequence[Any]) -> bool:
-    """Whether a shape is that of the parameters: then it need not be written."""
+    """True if a shape is that of the parameters, so that it need not be written."""
     wanted = [type_of(p).dims for p in parameters if type_of(p).ndim]
     own = tuple(s if isinstance(s, int) else current().dim_of(s) for s in sizes)
     return own in wanted if wanted else not own

@@ -91,7 +91,7 @@ def _spaced_text(name: str) -> Any:
 
 
 def _fractions(y: Any, num: Any, endpoint: bool) -> Any:
-    """How far from start to stop each number lies, along axis 0 of ``y``."""
+    """The relative position of each number from start to stop, along axis 0 of ``y``."""
     t = apply(linspace, 0.0, 1.0, num, endpoint=endpoint, dtype=y.dtype)
     return t if y.ndim == 1 else np.reshape(t, (num, *(1,) * (y.ndim - 1)))
 
@@ -139,7 +139,7 @@ linspace = register(
 
 
 def _geomspace_text(args: Any, params: dict[str, Any]) -> str:
-    """With CuPy: powers of the quotient of both ends."""
+    """CuPy's text of ``np.geomspace``: powers of the quotient of both ends."""
     options = "" if params["endpoint"] else ", endpoint=False"
     dtype = params["dtype"] or _geomspace_dtype(args[0], args[1])
     cast = "" if dtype == np.float64 else f".astype(np.{np.dtype(dtype).name})"

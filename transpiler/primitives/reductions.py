@@ -147,9 +147,9 @@ def reduction_handler(
     dtypes: bool = False,
     first: Any = None,
 ) -> Callable[..., Any]:
-    """What ``np.sum(x, axis, dtype, out, keepdims, initial, where)`` means.
+    """Return the implementation of ``np.sum(x, axis, dtype, out, keepdims, initial, where)``.
 
-    ``neutral`` stands for what ``where`` leaves out, ``first`` is the default axis.
+    ``neutral`` replaces the elements that ``where`` leaves out, ``first`` is the default axis.
     """
 
     def call(
@@ -205,7 +205,7 @@ FUNCTIONS[(np.add, "reduce")] = reduction_handler(sum_, 0, np.add, True, 0)
 
 
 def count_reduced(x: Any, axis: Axes) -> Any:
-    """How many elements one result is made of."""
+    """The number of elements that are reduced to one result."""
     if axis is None or len(axis) == x.ndim:
         return x.size
     count: Any = 1
@@ -257,7 +257,7 @@ def shared(total: Any, count: Any) -> Any:
 
 
 def count_where(x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
-    """How many elements of ``x`` a mask keeps in each result."""
+    """The number of elements of ``x`` that a mask keeps in each result."""
     return np.sum(np.broadcast_to(where, x.shape), axis=axis, keepdims=keepdims)
 
 
@@ -292,7 +292,7 @@ is_largest, is_smallest = ATTAINS.values()
 
 
 def _chosen(primitive: Any, y: Any, x: Any, params: dict[str, Any]) -> tuple[Any, Any]:
-    """Where the extremum is, and how often, in a dtype that leaves the array's as it is."""
+    """The mask of an extremum's positions, and their count in a dtype that keeps the array's."""
     axis, keepdims = params.get("axis"), params.get("keepdims", False)
     chosen = apply(primitive, x, expand(y, x, axis, keepdims))
     dtype = None if x.dtype == np.float64 else x.dtype

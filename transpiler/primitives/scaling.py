@@ -105,7 +105,7 @@ def _is_one_operand(one: Any, other: Any) -> bool:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two recorded values are the same operations on the same values."""
+    """True if two recorded values are the same operations on the same values."""
     if not isinstance(one, Array) or not isinstance(other, Array):
         return False
     a, b = definition(one), definition(other)

@@ -100,7 +100,7 @@ def _without_each(x: Any, axis: int) -> Any:
 
 
 def _cumprod_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    """By quotients; where there is a zero, by the products of the others (right to all orders)."""
+    """The adjoint by quotients; where there is a zero, by products of the others (all orders)."""
     (y_bar,), (y,), (x,), axis = cotangents, outs, args, params["axis"]
     return (
         run_time_choice(
@@ -138,7 +138,7 @@ cumprod = opaque(
 
 
 def _winners(y: Any, x: Any, axis: int) -> Any:
-    """Where the running extremum was last attained."""
+    """The index at which the running extremum was last attained, for each element."""
     places = np.arange(x.shape[axis]).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     return np.maximum.accumulate(np.where(x == y, places, 0), axis=axis)
 
@@ -185,7 +185,7 @@ cummax, cummin = _running(np.maximum), _running(np.minimum)
 
 
 def scan_handler(primitive: Primitive, first: Any) -> Callable[..., Any]:
-    """What ``np.cumsum(x, axis, dtype, out)`` means; ``first`` is the default axis."""
+    """Return the implementation of ``np.cumsum(x, axis, dtype, out)``; ``first``: default axis."""
 
     def call(x: Any, axis: Any = first, dtype: Any = None, out: Any = None) -> Any:
         x = FUNCTIONS[np.asarray](operand(x))
@@ -300,7 +300,7 @@ def np_ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 def _as_samples(end: Any, dtype: np.dtype) -> Any:
-    """What is set before or behind differences, in their dtype."""
+    """The samples that ``np.ediff1d`` puts before or after the differences, in their dtype."""
     if not np.can_cast(type_of(end).dtype, dtype, "same_kind"):
         message = f"The ends of np.ediff1d are {type_of(end).dtype}, its differences {dtype}."
         raise DtypeError(message, current().origin)

@@ -264,7 +264,7 @@ def _svdvals(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
 
 
 def _rows_to_columns(a: Array, what: str) -> int:
-    """How many rows more than columns a matrix has; known, or asked for."""
+    """The number of rows minus that of columns; sizes that leave it open are asked for."""
     difference = current().dims.resolve(a.dims[-2] - a.dims[-1])
     if not isinstance(difference, int):
         raise current().needs_dims(a.dims[-2:], what)

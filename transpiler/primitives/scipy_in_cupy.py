@@ -15,7 +15,7 @@ from calque.transpiler.primitives.record import Lacking
 
 
 def solve(params: dict[str, Any], symmetric: Collection[str]) -> str:
-    """SciPy reads one triangle of what is ``symmetric``, and CuPy both.
+    """CuPy's text of ``solve``: CuPy reads both triangles of ``symmetric`` matrices, SciPy one.
 
     >>> solve({"assume_a": "pos", "lower": True}, ("pos",))
     'np.linalg.solve(np.tril({0}) + np.tril({0}, -1).T, {1})'
@@ -27,13 +27,13 @@ def solve(params: dict[str, Any], symmetric: Collection[str]) -> str:
 
 
 def in_dtype(text: str, x: Any, dtype: np.dtype) -> str:
-    """Of float32, SciPy gives some in double precision, and CuPy in that of its operand."""
+    """Compute in double precision where SciPy does for float32; CuPy keeps the operand's."""
     double = x.type.dtype == np.float32 and dtype == np.float64
     return text.replace("{0}", "{0}.astype(np.float64)") if double else text
 
 
 def pinv(params: dict[str, Any], dtype: np.dtype) -> str | Lacking:
-    """With SciPy's own tolerance.
+    """CuPy's text of ``pinv``, with SciPy's own tolerance.
 
     >>> pinv({"atol": None, "rtol": None}, np.dtype("f8"))
     'np.linalg.pinv({0}, 2.220446049250313e-16 * max({0}.shape))'
@@ -53,7 +53,7 @@ def cholesky(lower: bool) -> str:
 
 
 def cho_factor(lower: bool) -> str:
-    """The factor, and beside it what was there.
+    """CuPy's text of ``cho_factor``: the factor, and the matrix in the other triangle.
 
     >>> cho_factor(True)
     'np.linalg.cholesky({0}) + np.triu({0}, 1)'

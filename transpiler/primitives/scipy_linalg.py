@@ -158,7 +158,7 @@ _ONE_TRIANGLE = ("sym", "her", "pos")
 
 
 def _read(x: Any, a: Array, params: dict[str, Any], rule: Callable[..., Any]) -> Any:
-    """What belongs to the entries that are read: of all, or of one triangle."""
+    """The part of ``x`` that belongs to the entries read: all of them, or one triangle."""
     if params["assume_a"] not in _ONE_TRIANGLE:
         return x
     x = symmetrized(x) if rule is onto_read else x
@@ -194,7 +194,7 @@ _GENERAL = {"assume_a": None, "lower": False, "check_finite": True}
 
 
 def _solved(a: Any, b: Any, assume_a: Any, **params: Any) -> Any:
-    """What SciPy takes for granted where nothing is assumed differs between its versions."""
+    """Call ``scipy.linalg.solve``; the default for ``assume_a`` differs between its versions."""
     given = {} if assume_a is None else {"assume_a": assume_a}
     return scipys("solve")(a, b, **given, **params)
 
@@ -409,7 +409,7 @@ def _det(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
 
 
 def _by_blas(x: Array, ord: Any, axis: Any, keepdims: bool) -> bool:
-    """Whether SciPy asks BLAS or LAPACK, who give a number of Python."""
+    """True if SciPy computes a norm by BLAS or LAPACK, and so returns a Python number."""
     if axis is not None or keepdims:
         return False
     return (x.ndim == 1 and ord in (None, 2)) or (x.ndim == 2 and ord in (1, np.inf))

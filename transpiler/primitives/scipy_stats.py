@@ -65,7 +65,7 @@ def _pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 @means("scipy.stats", "norm.logpdf")
 def _logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
-    """Of a scale that is not positive the logarithm is no number, or the difference is none."""
+    """The logarithm of the density; no number for a scale that is not positive."""
     scale = _parameter(scale)
     z = _standardized(x, loc, scale)
     density = -(z**2) / 2.0 - math.log(_ROOT_2PI)

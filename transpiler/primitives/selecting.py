@@ -52,7 +52,7 @@ def _positions(
 
 
 def _only(count: int) -> str:
-    """How the text of a tuple of results goes on, where there is only one."""
+    """The index ``[0]`` to append to the text of a tuple of results, where there is only one."""
     return "[0]" if count == 1 else ""
 
 

@@ -147,7 +147,7 @@ def either(left: Selection | None, right: Selection | None) -> Selection | None:
 
 
 def outside(guard: Selection, inside: Collection[Var]) -> Selection | None:
-    """The same selection without the values of a block; None if these cannot be made outside.
+    """The same selection without the values of a block; None if these cannot be recomputed outside.
 
     What they are made of by functions of single elements is compared there once more.
     """

@@ -310,7 +310,7 @@ def np_ravel(x: Any, order: str = "C") -> Array:
 
 
 def _surely_contiguous(x: Array) -> bool:
-    """Whether one axis is known to have no gaps: all of it, a row, or a slice without a step."""
+    """True if one axis is known to have no gaps: of an array, a row, a slice without a step."""
     if x.is_contiguous():
         return True
     match x.how:

@@ -15,7 +15,7 @@ Samples = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 def _first_is_longer(n: DimLike, m: DimLike) -> bool:
-    """Whether the first operand is at least as long; sizes that leave it open are asked for."""
+    """True if the first operand is at least as long; sizes that leave it open are asked for."""
     dims = current().dims
     if dims.nonnegative(n - m):
         return True

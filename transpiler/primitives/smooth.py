@@ -28,7 +28,7 @@ _SMOOTH_KINDS = frozenset(
 def may_be_infinite(
     value: Var, numbers: Collection[Var], known: dict[Var, bool], by_element: bool = False
 ) -> bool:
-    """True if a value is made of what is not smooth everywhere.
+    """True if a value is computed by operations that are not smooth everywhere.
 
     ``numbers`` are finite whatever they are made of; ``known`` holds what was found before. If
     asked ``by_element``, sums are taken to be finite: one infinite term takes all elements with it.

@@ -219,7 +219,7 @@ def _quantile_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
 
 
 def _by_fraction(x: Any, q: Any, params: dict[str, Any]) -> Any:
-    """What each element adds to the slope of a quantile by ``q``: none but the two around it."""
+    """Each element's contribution to a quantile's slope by ``q``: zero but for the two around."""
     rank, count = _rank(x, params["axis"])
     exact = q * (count - 1)
     above = np.where(rank == np.ceil(exact), 1.0, 0.0)

@@ -1,4 +1,4 @@
-"""Indices as templates: NumPy's rules of indexing, and the dimensions of what is indexed.
+"""Indices as templates: NumPy's rules of indexing, and the dimensions of the results.
 
 An index is a static template, such as ``(Slot(0), slice(1, -1), None)``, whose slots stand for the
 dynamic arguments.
@@ -68,7 +68,7 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
 
 
 def _leaves_axes(x: Any, template: Sequence[Any], dynamic: Sequence[Any]) -> bool:
-    """Whether an index has axes left without its ``...``; else that makes an array of a number."""
+    """True if an index gives an array without its ``...``; else ``...`` makes one of a number."""
     used = sum(_consumed(t, dynamic) for t in template)
     return used < type_of(x).ndim or not all(
         isinstance(t, int) or t is Ellipsis or _is_number(t, dynamic) for t in template
@@ -76,7 +76,7 @@ def _leaves_axes(x: Any, template: Sequence[Any], dynamic: Sequence[Any]) -> boo
 
 
 def _is_number(item: Any, dynamic: Sequence[Any]) -> bool:
-    """Whether a part of an index is an integer that only a run knows."""
+    """True if an item of an index is an integer that is known only at run time."""
     return isinstance(item, Slot) and not type_of(dynamic[item.position]).ndim
 
 
@@ -89,7 +89,7 @@ def _no_empty_list(item: Any) -> Any:
 
 
 def is_basic(template: Template, dynamic: Sequence[Any]) -> bool:
-    """Whether an index is made of integers, slices, None and ``...`` only."""
+    """True if an index is made of integers, slices, None and ``...`` only."""
     return all(not isinstance(t, Slot) or type_of(dynamic[t.position]).ndim == 0 for t in template)
 
 
@@ -157,7 +157,7 @@ def indexed_dims(
 
 
 def count_dim(mask: Any) -> DimLike:
-    """How many elements of a mask are true, as a dimension."""
+    """The number of true elements of a mask, as a dimension."""
     made = definition(mask)
     if made is not None and "value" in made.params:
         return int(np.count_nonzero(made.params["value"]))

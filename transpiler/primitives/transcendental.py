@@ -80,7 +80,7 @@ hypot = elementwise(
 
 
 def _sinc_slope(x: Any, y: Any) -> Any:
-    """By its series near 0, where the difference of the closed form would cancel."""
+    """The slope of ``sinc``: by its series near 0, where the closed form would cancel."""
     near = np.abs(x) < 0.1
     safe = np.where(near, 1.0, x)
     square = (math.pi * x) ** 2

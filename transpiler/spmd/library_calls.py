@@ -10,8 +10,8 @@ After, with mpi4py (see ``mpi_calls``)::
     comm.Allreduce(MPI.IN_PLACE, W_bar)
 
 Arrays go from buffer to buffer. A sum that is not needed at once is started where its terms are
-known (``comm.Iallreduce``), and waited for where the user's collective stands, if nobody reads the
-terms in between.
+known (``comm.Iallreduce``), and waited for where the user's collective stands, if no statement
+reads the terms in between.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SUMS = (axis_collectives.psum, axis_collectives.psum_invariant, axis_collective
 
 @dataclass(frozen=True)
 class CallLibrary:
-    """How a library spells collectives; a communicator stands in texts as ``{comm}``."""
+    """The spelling of collectives in a library; a communicator stands in texts as ``{comm}``."""
 
     imports: Mapping[str, str]  # name in the text -> module
     calls: Mapping[Primitive, Callable[[Any, dict[str, Any]], Any]]  # of operand and parameters
@@ -133,7 +133,7 @@ class _Writing:
         return made
 
     def _awaited(self, s: Apply, waiting: bool) -> Any:
-        """What was started: complete, if it is waited for with the others."""
+        """The result of a collective that was started; its wait is written here if ``waiting``."""
         found = wrap(s.args[0])
         if waiting:
             found = store(in_place("wait", f"{self.library.wait}({self.requests})"), found, 0)
@@ -145,7 +145,7 @@ def _takes_time(s: Statement) -> bool:
 
 
 def _read_once(block: Block, var: Var) -> bool:
-    """Whether nothing but one statement of the block itself reads a value."""
+    """True if exactly one statement reads a value, and it is in the block itself."""
     count = sum(a is var for s in block.statements for a in core.operands(s))
     inner = [b for s in block.statements for b in core.blocks_of(s)]
     within = any(var in core.free_vars(b) for b in inner)
@@ -174,7 +174,7 @@ def _never(*args: Any, **params: Any) -> Any:
 
 
 def store(primitive: Primitive, base: Array, value: Any) -> Array:
-    """What a call leaves in an array."""
+    """The array after a call has written its result into it."""
     made: Array = apply(primitive, base, value)
     made.atom.name = base.atom.name
     note_contiguous(made)

@@ -1,7 +1,8 @@
-"""Devices: along which axes of a mesh a value differs from one device to the next.
+"""Variance over a mesh: the axes along which a value differs from one device to the next.
 
-Over axes that are checked this decides what a transpose is: where a value that is the same on all
-devices of an axis meets one that differs, ``pcast`` is written, whose transpose is the sum.
+Over axes that are checked, variance decides the transposes: where a value that is the same on all
+devices of an axis is combined with one that differs, ``pcast`` is written, whose transpose is the
+sum.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Varying:
         return changed
 
     def inside(self, s: Apply, given: Axes | None = None) -> Varying:
-        """What is known in the blocks of a call; ``given``: of all that they read."""
+        """The axes known in the blocks of a call; ``given``: those of all values that they read."""
         found = Varying(self.builder)
         found.apart = self.apart
         for v, a in s.primitive.actual(s).items():
@@ -138,7 +139,7 @@ class Varying:
         return given - own if s.primitive in _JOINED else given | own
 
     def _loop(self, s: For | While) -> bool:
-        """A phi differs where what it starts from does, or what a round hands on."""
+        """A phi differs where its initial value or the value of the next iteration does."""
         ever = False
         for phi, init in zip(s.phis, s.inits, strict=True):
             ever |= self._set((phi,), self.of(init))
@@ -155,12 +156,12 @@ class Varying:
             ever = True
 
     def _pace(self, s: For | While) -> Axes:
-        """Along which axes the number of rounds differs."""
+        """The axes along which the trip count of a loop differs."""
         asked = s.test.results if isinstance(s, While) else (s.start, s.stop, s.step)
         return _NOWHERE.union(*map(self.of, asked))
 
     def paced(self, s: Statement) -> Axes:
-        """Along which axes devices differ in whether, or how often, they run what it holds."""
+        """The axes along which devices differ in whether, or how often, they run its blocks."""
         if isinstance(s, If):
             return self.of(s.test)
         return self._pace(s) if isinstance(s, (For, While)) else _NOWHERE
@@ -201,7 +202,7 @@ def cast_to_varying(block: Block, builder: Builder, varying: Varying) -> None:
 
 @dataclass(eq=False)
 class _Place:
-    """A block that is being rewritten: its statements so far, and what was cast in it."""
+    """A block that is being rewritten: its statements so far, and the values cast in it."""
 
     statements: list[Statement] = field(default_factory=list)
     casts: dict[tuple[Var, Axes], Var] = field(default_factory=dict)
@@ -249,7 +250,7 @@ class _Casts:
                 self.block(s.body, core.bound_vars(s), [*map(of, s.phis)])
 
     def _call(self, s: Apply) -> None:
-        """In its blocks; where a rule relates them, all that they are given and give differs."""
+        """Cast within the blocks; where a rule relates these, cast all operands and results."""
         if s.primitive.opened:
             inside, value = self.varying.inside(s), s.primitive.parts["value"].block
             inside.block(value)
@@ -286,7 +287,7 @@ class _Casts:
         return place.casts[value, missing]
 
     def _made_of_outer(self, value: Atom, place: _Place) -> bool:
-        """Whether a value in a loop or an arm is cheaply made of floats from around it."""
+        """True if a value in a loop or an arm is computed cheaply from floats around it."""
         made = self.builder.definitions.get(value) if isinstance(value, Var) else None
         if place is self.outermost or not isinstance(made, Apply) or not made.primitive.cheap:
             return False
@@ -296,7 +297,7 @@ class _Casts:
         )
 
     def _again(self, value: Var, missing: Axes, place: _Place) -> Var:
-        """The value, made of what differs: its own sum would be one in each round."""
+        """Recompute the value from differing operands: its own sum would be in each iteration."""
         made = self.builder.definitions[value]
         assert isinstance(made, Apply)
         wanted = missing | self.varying.of(value)

@@ -59,7 +59,7 @@ def _gather(x: Any, params: dict[str, Any]) -> Any:
 
 
 def _extreme(reduced: Callable[..., Any]) -> Callable[..., Any]:
-    """Of gathered values: MPI's own does not know what to do with NaN."""
+    """An extremum, taken of gathered values: that of MPI does not handle NaN."""
     return lambda x, params: reduced(_gathered(x, params), axis=0)
 
 

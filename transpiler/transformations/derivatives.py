@@ -229,7 +229,10 @@ def _actual_atom(value: Any, t: ArrayType) -> Any:
 def require_numbers(
     args: Sequence[Any], varying: Sequence[int], machine: Any, name: str, some: bool = False
 ) -> None:
-    """What is differentiated by must hold numbers; with ``some``, nothing at all is refused too."""
+    """Raise if an argument that is differentiated by has leaves, none of which is a number.
+
+    With ``some``, raise also if none of the arguments has leaves.
+    """
     for position in varying:
         leaves = pytrees.flatten(args[position])[0]
         if any(isinstance(x, Array) or is_number(x) for x in leaves):

@@ -1,4 +1,4 @@
-"""Examples that go ways of their own, one after the other in a loop: what kernels do best."""
+"""A batch as a loop over examples whose control flow differs: the form that is best for kernels."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Linearized:
         return derivatives.jvp(machine, self.function, [self.x], args, node)[1]
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function, self.x]
 
 

@@ -75,7 +75,7 @@ def _part(k: int, count: int, start: Any, stop: Any) -> slice:
 
 
 def _pieces(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
-    """One axis of basis vectors cut into the leaves' own, in their shapes."""
+    """Cut an axis of basis vectors into one piece for each leaf, in its shape."""
     before, after = tuple(whole.shape[:axis]), tuple(whole.shape[axis + 1 :])
     found, offset = [], 0
     for k, x in enumerate(leaves):
@@ -181,7 +181,7 @@ def _closed(dot: Any, leaf: Any) -> Any:
 
 
 def _basis_of(basis: Sequence[Any], size: Any) -> Basis | None:
-    """What folds products with the unit vectors away, where they are an identity matrix."""
+    """The ``Basis`` that folds products with unit vectors away, if it is an identity matrix."""
     if len(basis) != 1 or not isinstance(basis[0], Array) or basis[0].ndim != 2:
         return None
     made = definition(basis[0])

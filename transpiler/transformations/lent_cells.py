@@ -1,8 +1,8 @@
-"""The cells in which a transformed function has its arguments.
+"""The closure cells that hold the arguments of a transformed function while it is interpreted.
 
-A store into one of them leaves what the caller has alone; plain Python would show it through every
-other name of that memory, too. So it is refused where one array is two of the arguments, or is also
-captured. Of the arguments of the whole program the same is asked at each call.
+A store into one of them does not change the caller's array; plain Python would show it through
+every other name of that memory, too. So a store is refused where one array is two of the arguments,
+or is also captured. For the arguments of the whole program each call checks the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One program that many devices run, each on its part of the arguments (SPMD).
 
 The devices stand along named axes. A function is interpreted for one of them: its arguments are a
-device's parts, and the collectives over the axes stay, for an engine to do. Where a transformed
+device's parts, and the collectives over the axes stay, for an engine to run. Where a transformed
 function calls another that is mapped over devices, the devices are the examples of a batch.
 """
 
@@ -28,7 +28,7 @@ from calque.transpiler.transformations.vmap import Axes, leaves_of_prefix
 
 @dataclass(frozen=True, init=False, repr=False)
 class PartitionSpec:
-    """Which axes of a mesh cut each axis of an array, as ``jax.P``; ``P()`` is the whole of it.
+    """The axes of a mesh that cut each axis of an array, as ``jax.P``; ``P()`` cuts none.
 
     Each of ``entries`` is the name of an axis of the mesh, a tuple of names, or None for an axis
     that is not cut; axes of the array beyond the entries are not cut.
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def sizes(self) -> dict[Hashable, int]:
-        """How many devices stand along each axis."""
+        """The number of devices along each axis."""
         return dict(self.axes)
 
     @property
@@ -107,7 +107,7 @@ class Layout:
 
 
 def is_spec(value: Any) -> bool:
-    """Whether a part of a prefix is a leaf."""
+    """True if a part of a prefix is a leaf."""
     return isinstance(value, PartitionSpec)
 
 
@@ -172,7 +172,7 @@ def require_fitting(
 
 
 def communicators(layout: Layout, taken: Sequence[str]) -> dict[Hashable, str]:
-    """What generated source calls the communicator of each axis.
+    """The name that generated source gives to the communicator of each axis.
 
     >>> communicators(Layout((("x", 2), ("y", 2)), (), P()), ["w"])
     {'x': 'comm_x', 'y': 'comm_y'}
@@ -244,13 +244,13 @@ def _require_everyone(body: Block, varying: Varying) -> None:
 
 
 def _require_settled(varying: Varying, whole: Varying) -> None:
-    """A derivative within a loop took a value that the loop carries for what it is."""
+    """Raise if a derivative in a loop assumed that a carried value is the same on all devices."""
     for phi, taken in varying.assumed.items():
         if phi in whole.known and (more := whole.known[phi] - taken):
             names = ", ".join(repr(a.name) for a in more)
             raise VariesOverDevices(
                 f"{phi.name or 'A value'} is the same on all devices when this loop starts, and "
-                f"differs along {names} after a round; a derivative is taken within.",
+                f"differs along {names} after an iteration; a derivative is taken within.",
                 phi.origin,
                 f"write {phi.name or 'x'} = calque.pcast({phi.name or 'x'}, {names}, "
                 "to='varying') before the loop, or pmean what differs",
@@ -258,7 +258,7 @@ def _require_settled(varying: Varying, whole: Varying) -> None:
 
 
 def _require_same(result: Any, layout: Layout, varying: Varying, machine: Any) -> None:
-    """What out_specs say is the same on all devices is so."""
+    """Raise VariesOverDevices if a result differs along an axis that out_specs do not name."""
     result = listed(result)
     leaves = pytrees.flatten(result)[0]
     specs = specs_of_leaves(layout.out_specs, result, "the result")
@@ -278,7 +278,7 @@ def _require_same(result: Any, layout: Layout, varying: Varying, machine: Any) -
 
 
 def first_store(body: Block, array: Var) -> Origin | None:
-    """Where a program first stores into an array that it is given."""
+    """The origin of a program's first store into an array that it is given; None without one."""
     versions = {array}
     for s in core.walk(body):
         if isinstance(s, (For, While)):
@@ -292,7 +292,7 @@ def first_store(body: Block, array: Var) -> Origin | None:
 
 
 class _Device:
-    """A function of one device's parts, whose leaves are said to differ, or not."""
+    """A function of one device's parts, whose leaves are declared to differ or not."""
 
     def __init__(self, function: Any, layout: Layout):
         self.function, self.layout = function, layout
@@ -319,7 +319,7 @@ class _Device:
         return result
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function]
 
 
@@ -336,7 +336,7 @@ class _Over:
         return vmap.vmap(machine, self.function, args, kwargs, node, self.how)
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The objects that a snapshot of the heap must follow."""
         return [self.function]
 
 

@@ -1,7 +1,7 @@
 """linear_transpose as an operation on a function that is being interpreted.
 
-The transpose of a linear function is its reverse sweep, in which no value of the forward phase is
-needed. Whether the function is linear is seen by that, and by what it adds to its arguments.
+The transpose of a linear function is its reverse sweep, which needs no value of the forward phase.
+A function is refused if that sweep needs such a value, or if it adds a constant to its arguments.
 """
 
 from __future__ import annotations

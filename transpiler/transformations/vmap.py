@@ -45,7 +45,7 @@ VECTOR = 256  # examples of masked arithmetic that a kernel computes together: t
 
 @dataclass(frozen=True)
 class Axes:
-    """What ``vmap`` was told."""
+    """The options of ``vmap``."""
 
     in_axes: Any = 0
     out_axes: Any = 0
@@ -71,9 +71,9 @@ def _is_axis(value: Any) -> bool:
 def leaves_of_prefix(
     prefix: Any, value: Any, what: str, is_leaf: Callable[[Any], bool], function: str, noun: str
 ) -> list[Any]:
-    """What a prefix of the tree of ``value`` has for each of its leaves.
+    """The entry of a prefix tree that belongs to each leaf of ``value``.
 
-    Raises ValueError, which says of which ``function`` ``what`` has ``noun`` that do not fit.
+    Raises ValueError where they do not fit; the message names ``function``, ``what`` and ``noun``.
     """
     if is_leaf(prefix):
         return [prefix] * len(pytrees.flatten(value)[0])
@@ -149,7 +149,7 @@ def leaf_axis(
 
 
 def parameter_names(function: Any, count: int) -> list[str]:
-    """What a function calls its positional arguments; fewer where that is not known.
+    """The names of a function's positional arguments; fewer where they are not known.
 
     >>> parameter_names(lambda x, *rest: x, 3)
     ['x', 'rest[0]', 'rest[1]']
@@ -173,7 +173,7 @@ def parameter_names(function: Any, count: int) -> list[str]:
 
 
 def labels(value: Any, name: str | int, called: str | None = None) -> list[str]:
-    """How each leaf of an argument is called in errors.
+    """The name of each leaf of an argument in errors.
 
     >>> labels({"w": 1.0}, 1, "params"), labels(1.0, "y")
     (["argument 1 (params['w'])"], ['argument y'])
@@ -311,20 +311,20 @@ def _chunks_of(count: int) -> Callable[..., list[tuple[Any, bool]]]:
 
 
 def _runs_again(s: Statement) -> bool:
-    """Whether a reverse sweep can compute this again, so that nothing of a chunk is saved."""
+    """True if a reverse sweep can recompute a statement, so that no chunk need save it."""
     if isinstance(s, Apply):
         return s.primitive.kind != "store" and len(s.outs) == 1
     return isinstance(s, Effect)
 
 
 def _prints(s: Statement) -> bool:
-    """Whether a chunk that runs for some examples once more would show."""
+    """True if a statement prints, which would show where a chunk runs again for some examples."""
     inner = core.walk(Block([s]))
     return any(isinstance(t, Effect) and t.template.startswith("print") for t in inner)
 
 
 def _even_length(count: int, size: Any) -> Any:
-    """The same number of examples for all chunks."""
+    """The number of examples in a chunk, the same for all chunks."""
     length: Any = FUNCTIONS[np.minimum](count, size)
     if isinstance(length, Array):
         length.atom.name = "rows"

@@ -11,8 +11,8 @@ After::
 Straight-line code is written for all examples at once, by each primitive's batch rule. Where a
 test differs between examples, an arm that is total and cheap runs for all of them under
 ``np.where``, any other on its own lanes: ``lanes = np.flatnonzero(test)``, its inputs gathered, its
-results stored. A loop that ends at a different round for each example keeps the set of the examples
-that still live.
+results stored. A loop whose trip count differs between examples keeps the set of those that still
+run.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def batch(
 
     ``companions`` gives for each parameter that differs the array of all its values, batch axis
     first; ``size`` is the number of examples. ``steady``: the number of lanes is to stay the same
-    in every round of a loop, because a reverse sweep is to come. ``axis``: the batch's own named
-    axis, if it has a name. ``within``: another batch is to come, whose examples may differ in
-    what this one does, so that no number of lanes may depend on the data.
+    in every iteration of a loop, because a reverse sweep is to come. ``axis``: the batch's own
+    named axis, if it has a name. ``within``: another batch is to come, whose examples may differ
+    in control flow here, so that no number of lanes may depend on the data.
     """
     _drop_unread(function.body)
     axes = set() if axis is None else {axis}
@@ -135,7 +135,7 @@ class Lanes(Arms):
     # loops
 
     def loop(self, s: For | While) -> None:
-        """All examples go round together."""
+        """Write a loop whose trip count is the same for all examples."""
         pairs = list(zip(s.phis, s.inits, strict=True))
         used = core.free_vars(s.body)
         inits = [
@@ -174,7 +174,7 @@ class Lanes(Arms):
                 self.values[out] = Array(new)
 
     def _handed_on(self, value: Var, block: Block) -> bool:
-        """Whether a value is read as what loops start from alone, which do not read it either."""
+        """True if only loops read a value, as an initial value, and only to pass it on likewise."""
         for s in block.statements:
             within = any(value in core.free_vars(b) for b in core.blocks_of(s))
             if not within and value not in core.operands(s):
@@ -187,13 +187,13 @@ class Lanes(Arms):
         return True
 
     def own_paced(self, s: For | While) -> None:
-        """Each example goes round its own number of times."""
+        """Write a loop whose trip count differs between examples."""
         for phi, init, after in zip(s.phis, s.inits, s.body.results, strict=True):
             if phi not in self.found or not isinstance(init, Var):
                 continue
             if phi.type.dims != init.type.dims and self.grown_axis(after) is None:
                 raise Unstackable(
-                    "vmap of a loop of which each round makes an array of another size.", s.origin
+                    "vmap of a loop whose iterations make arrays of different sizes.", s.origin
                 )
         if isinstance(s, While):
             self.while_alive(s)
@@ -225,7 +225,7 @@ class Lanes(Arms):
         return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
 
     def for_alive(self, s: For) -> None:
-        """As many rounds as the longest example needs; in each the examples that still go on."""
+        """Run the longest example's number of iterations, each for the examples that still run."""
         stop = self.value(s.stop)
         end = apply(furthest, stop, self.value(s.start), up=s.step > 0, axis=None)
 
@@ -244,7 +244,7 @@ class Lanes(Arms):
         self._keep(s, outs)
 
     def while_alive(self, s: While) -> None:
-        """Rounds as long as any example goes on; in each the examples that do."""
+        """Iterate as long as any example goes on, each time for the examples that do."""
         phis, inits = self.carried(s)
         mapping: dict[Var, Any] = {}
         first = self._cloned(s.test, mapping)
@@ -384,7 +384,7 @@ class Lanes(Arms):
     def _go_on(
         self, inner: Lanes, pairs: Sequence[tuple[Var, Atom]], carried: dict[Var, Any]
     ) -> None:
-        """The carried values are those of the next round, on the same lanes."""
+        """Make the carried values those of the next iteration, on the same lanes."""
         pairs = [(p, a) for p, a in pairs if p in carried and a is not p]
         stored = {p: inner.rows[a] for p, a in pairs if isinstance(a, Var) and a in inner.rows}
         values = {p: inner.full(a, p.type) for p, a in pairs if p not in stored}

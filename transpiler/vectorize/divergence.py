@@ -1,4 +1,4 @@
-"""Batching: which values differ between examples, and which arms may run for all of them."""
+"""Divergence in a batch: values that differ between examples, and arms that may run for all."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _own_sizes(s: Apply, found: set[Any]) -> set[str]:
 
 
 def differs_in_size(s: Apply, found: set[Any]) -> bool:
-    """Whether a result has another shape for each example."""
+    """True if the shape of a result differs between examples."""
     return any(name in found for o in s.outs for name in _symbols(o))
 
 
@@ -107,7 +107,7 @@ def _symbols(var: Var) -> set[str]:
 
 
 def over_own_axis(s: Apply, found: set[Any]) -> bool:
-    """Whether a statement is a collective over the axis that is being batched."""
+    """True if a statement is a collective over the axis that is being batched."""
     return s.primitive.kind == "collective" and s.params["axis"] in found
 
 
@@ -124,14 +124,14 @@ def _visit_loop(s: For | While, found: set[Var], apart: frozenset[Primitive]) ->
 
 
 def own_pace(s: For | While, found: set[Var]) -> bool:
-    """Whether each example goes round the loop its own number of times."""
+    """True if the trip count of a loop differs between examples."""
     if isinstance(s, While):
         return _is(s.test.results[0], found)
     return any(_is(a, found) for a in (s.start, s.stop, s.step))
 
 
 def diverges(block: Block, found: set[Var]) -> bool:
-    """Whether examples go ways of their own: through loops of their own length, or costly arms."""
+    """True if control flow differs between examples: in loops' trip counts, or in costly arms."""
     for s in block.statements:
         if isinstance(s, (For, While)) and own_pace(s, found):
             return True
@@ -144,7 +144,7 @@ def diverges(block: Block, found: set[Var]) -> bool:
 
 
 def fits_a_thread(block: Block) -> bool:
-    """Whether one thread can run an example: numbers, and what its loops save of them."""
+    """True if one thread can run an example: numbers, and arrays made or stored into."""
 
     def fits(s: core.Statement) -> bool:
         if isinstance(s, Effect):
@@ -158,9 +158,9 @@ def fits_a_thread(block: Block) -> bool:
 
 
 def in_step(block: Block) -> bool:
-    """Whether examples that go ways of their own can still be computed together, masked.
+    """True if examples whose control flow differs can still be computed together, masked.
 
-    All is arithmetic on numbers: a loop goes on until the last example's end.
+    All operations must be arithmetic on numbers; a loop runs until the last example has ended.
     """
     for s in block.statements:
         match s:
@@ -179,10 +179,11 @@ def in_step(block: Block) -> bool:
 
 
 def is_total(block: Block, read: Collection[Any] = (), reversed: bool = False) -> bool:
-    """Whether a block may run for examples that do not take it: cheap, and defined everywhere.
+    """True if a block may run for examples that do not take it: cheap, and defined everywhere.
 
-    ``read`` holds the elements that have been read before, and so exist (see ``element``). Under a
-    reverse sweep to come no slope may be infinite: it would be multiplied by a cotangent of zero.
+    ``read`` holds the elements that have been read before, and so exist (see ``element``). If a
+    reverse sweep is to come (``reversed``), no slope may be infinite: it would be multiplied by a
+    cotangent of zero.
 
     >>> is_total(Block())
     True
@@ -201,12 +202,12 @@ def _has_unbounded_slope(s: core.Statement) -> bool:
 
 
 def element(s: Apply) -> Any:
-    """What a statement reads by index, to be found again."""
+    """The array and the index that a statement reads, as a key of ``read`` (see ``is_total``)."""
     return s.args, repr(s.params["index"])
 
 
 def _in_range(s: Apply) -> bool:
-    """Whether an index is known to be one of its array's: slices, and numbers below the size."""
+    """True if an index is known to be in range: slices, and numbers below the size."""
     axes = iter(s.args[0].type.dims)
     for item in s.params["index"]:
         if item is None:
@@ -222,7 +223,7 @@ def _in_range(s: Apply) -> bool:
 
 
 def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
-    """Whether one statement is."""
+    """True if a statement may run for examples that do not take it (see ``is_total``)."""
     match s:
         case Apply(primitive=primitive, args=args, outs=outs):
             if any(o.type.dtype.kind not in "fb" and not _small(o.type) for o in outs):
@@ -244,7 +245,7 @@ def total_statement(s: core.Statement, read: Collection[Any] = ()) -> bool:
 
 
 def needs_lanes(block: Block, batched: Collection[Var]) -> bool:
-    """Whether a block may fail, or not end, where there is no lane to run it on."""
+    """True if a block may fail, or not end, where no example takes it."""
     found = mapped(block, batched)
     return any(_may_fail_on_none(s, found) for s in core.walk(block))
 
@@ -263,7 +264,7 @@ def _may_fail_on_none(s: core.Statement, found: Collection[Var]) -> bool:
 
 
 def _by_lanes(s: Apply, found: Collection[Var]) -> bool:
-    """Whether each place of an index is a lane's own: NumPy checks others where no lane is, too."""
+    """True if every item of an index is batched; NumPy checks others where no lane is, too."""
     given = s.args[s.primitive.first_index :]
     fixed = any(isinstance(part, int) for part in s.params.get("index", ()))
     return bool(given) and not fixed and all(a in found for a in given)
@@ -299,7 +300,7 @@ def read_by_element(blocks: Iterable[Block]) -> set[Var]:
 
 
 def has_plain_index(s: Apply) -> bool:
-    """Whether a statement reads, or stores, at numbers and slices with known bounds."""
+    """True if a statement reads, or stores, at numbers and at slices with known bounds."""
     if not is_access(s):
         return False
     if any(a.type.ndim for a in _indices(s)):

@@ -34,7 +34,7 @@ class Arms(Values):
             self.split(s)
 
     def guarded(self, s: If) -> bool:
-        """Whether an arm must not run at all where no example takes it."""
+        """True if an arm must not run at all where no example takes it."""
         if not any(needs_lanes(arm, {*self.values, *self.rows}) for arm in (s.then, s.orelse)):
             return False
         inner = core.defined_vars(s.then) | core.defined_vars(s.orelse)
@@ -91,9 +91,9 @@ class Arms(Values):
         whole: set[Var],
         held: Sequence[Atom],
     ) -> list[Any]:
-        """What was there before, with what the examples of the mask find in an arm.
+        """The values before the branch, with an arm's results for the examples of the mask.
 
-        That is ``held`` for these examples: what the arm leaves as it was is there.
+        ``held``: the values that ``start`` has for these examples, which need not be stored again.
         """
         triples = list(zip(arm.results, start, outs, strict=True))
         loops = any(isinstance(s, For | While) for s in core.walk(arm))
@@ -212,7 +212,7 @@ class Arms(Values):
 
 
 def _of_other_sizes(s: If) -> bool:
-    """Whether one arm gives one element along an axis, which would be spread, the other another."""
+    """True if one arm has size 1 along an axis, which would be broadcast, the other another."""
     resolve = current().dims.resolve
     for out, *results in zip(s.outs, s.then.results, s.orelse.results, strict=True):
         arrays = [r.type.dims for r in results if isinstance(r, Var)]
@@ -224,7 +224,7 @@ def _of_other_sizes(s: If) -> bool:
 
 
 def _left_as_it_was(s: If, k: int) -> Atom:
-    """What one of the arms leaves as it was, of a branch's results; else UNDEFINED."""
+    """The outer value that an arm returns unchanged as result ``k``; UNDEFINED if none does."""
     for arm in (s.then, s.orelse):
         atom = arm.results[k]
         if atom is not UNDEFINED and _is_outside(atom, arm):

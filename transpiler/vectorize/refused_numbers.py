@@ -1,4 +1,4 @@
-"""Numbers of which Python or NumPy makes no integer for one example, looked at for all of them.
+"""Checks, for a whole batch, of conversions to integers that Python or NumPy may refuse.
 
 Before, for one example::
 
@@ -46,7 +46,7 @@ def refuse(s: Apply, values: tuple[Any, ...], batched: tuple[bool, ...]) -> None
 
 
 def _outside(value: Any, conversion: Conversion) -> Any:
-    """Of each integer, whether it is out of bounds."""
+    """A mask of the integers that are out of bounds."""
     if value.dtype == np.uint64:
         return cast(value, np.int64) < 0
     least, most = conversion.bounds

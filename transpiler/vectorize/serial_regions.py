@@ -1,7 +1,7 @@
-"""Which statements must run for one example after the other, where one of them cannot be stacked.
+"""Statements that must run for one example after the other, as one of them cannot be stacked.
 
-``y = x[mask]`` has another length for every example, so all that reads ``y`` goes with it, until
-what is computed has a shape that is known beforehand: ``np.sum(y)``.
+``y = x[mask]`` has another length for every example, so all statements that read ``y`` join it, up
+to one whose result has a shape that is known beforehand: ``np.sum(y)``.
 """
 
 from __future__ import annotations

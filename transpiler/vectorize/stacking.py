@@ -1,4 +1,4 @@
-"""Examples batched together, and the values that they have: what the batching pass writes with."""
+"""Batched examples and their values: the state with which the batching pass writes."""
 
 from __future__ import annotations
 
@@ -100,11 +100,11 @@ class Values:
             self.values = before
 
     def is_batched(self, atom: Atom) -> bool:
-        """Whether an atom has a companion here."""
+        """True if an atom has a batched companion here."""
         return isinstance(atom, Var) and (atom in self.values or atom in self.rows)
 
     def value(self, atom: Atom) -> Any:
-        """What stands for an atom."""
+        """The value that replaces an atom in the batched program."""
         if isinstance(atom, Var) and atom in self.rows and atom not in self.values:
             rows = self.rows[atom]
             self.values[atom] = self._named(rows.base[rows.lanes], atom)
@@ -115,7 +115,7 @@ class Values:
         return wrap(self.shared.get(atom, atom) if isinstance(atom, Var) else atom)
 
     def result(self, atom: Atom) -> tuple[Any, bool]:
-        """What stands for an atom, and whether it has the batch axis."""
+        """The value that replaces an atom, and True if it has the batch axis."""
         return self.value(atom), self.is_batched(atom)
 
     def full(self, atom: Atom, like: ArrayType) -> Any:
@@ -148,7 +148,7 @@ class Values:
         self.values[out] = Array(value.atom)
 
     def forget_elements(self, changed: Sequence[Var]) -> None:
-        """That ``x[i]`` was read says nothing of the next ``i``."""
+        """Forget reads at changed indices: a read of ``x[i]`` says nothing of the next ``i``."""
         self.read = {e for e in self.read if not any(arg in changed for arg in e[0])}
 
     def statements(self, statements: Sequence[core.Statement]) -> None:
@@ -156,7 +156,7 @@ class Values:
         raise NotImplementedError
 
     def apply(self, s: Apply) -> None:
-        """One primitive, by its rule."""
+        """Write one primitive by its batch rule."""
         batched = tuple(self.is_batched(a) for a in s.args)
         if s.primitive is getitem:
             self.read.add(element(s))
@@ -220,7 +220,7 @@ class Values:
         return True
 
     def collective(self, s: Apply) -> None:
-        """What the examples tell each other: all of them must be here."""
+        """Write a collective over the batch axis, which all examples must reach."""
         if self.apart:
             raise DivergentCollective(
                 f"{s.primitive.name} stands where not every example comes: under a test, or in a "
@@ -241,7 +241,7 @@ class Values:
     # one after the other
 
     def mark(self) -> Any:
-        """Where the program stands, to come back to."""
+        """The present state of the program, to return to by ``back_to``."""
         builder = self.builder
         here = len(builder.blocks[-1].statements), dict(builder._sizes[-1])
         return *here, dict(self.values), dict(self.rows)
@@ -257,7 +257,7 @@ class Values:
     def one_by_one(
         self, statements: Sequence[core.Statement], error: Unstackable
     ) -> tuple[list[core.Statement], Callable[[], list[core.Statement]]]:
-        """For the first statement, and for all that goes with it, a loop over the examples.
+        """Put the first statement, and those that must go with it, into a loop over the examples.
 
         Gives the statements to be written before the loop, and a function that writes it and gives
         those that remain.
@@ -301,7 +301,7 @@ class Values:
             self.note(o, Array(out))
 
     def _fits(self, var: Var) -> bool:
-        """Whether a value is shared, or has a shape that all examples are known to share."""
+        """True if a value is shared, or has a shape known to be the same for all examples."""
         return var not in self.found or self._room(var) is not None
 
     def _room(self, var: Var, keep: bool = False) -> Any:
@@ -378,7 +378,7 @@ class Values:
         more: dict[Var, Any] | None = None,
         whole: Collection[Var] | None = (),
     ) -> Self:
-        """These lanes alone, with the values that the blocks read.
+        """The state for these lanes alone, with the values that the blocks read.
 
         Arrays of ``whole`` stay where they are, and so do those that are read by element; none do
         if it is None.
@@ -409,7 +409,7 @@ class Values:
     def standing_in(
         self, mask: Any, blocks: Sequence[Block], more: dict[Var, Any] | None = None
     ) -> Self:
-        """As many lanes as examples: where the mask is false, the first one of the mask."""
+        """The state with a lane for each example: the mask's first one for those outside of it."""
         rows: Any = np.where(mask, counting(self.size), np.argmax(mask))
         rows.atom.name = "rows"
         inner = self.on(rows, blocks, mask, more, None)

@@ -1,6 +1,6 @@
-"""Calls with rules of their own: custom_jvp, custom_vjp, checkpoint.
+"""Calls with custom rules: custom_jvp, custom_vjp, checkpoint.
 
-In comes a call that an interpreted function makes; out goes one operation that holds the callee's
-blocks and its rule's, until the last derivative pass has met it. Read ``rule_tracing``, then one of
-``custom_jvp``, ``custom_vjp`` and ``checkpoint``; ``segmented_loops`` keeps a loop's segments.
+In comes a call of an interpreted function; out goes one operation that holds the callee's blocks
+and its rule's, until the last derivative pass has processed it. Read ``rule_tracing``, then one of
+``custom_jvp``, ``custom_vjp`` and ``checkpoint``; ``segmented_loops`` cuts loops into segments.
 """

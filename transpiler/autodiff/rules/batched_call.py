@@ -1,4 +1,4 @@
-"""A call for a batch of examples is the call of its blocks batched."""
+"""Calls with custom rules under vmap: the call of a batch is a call of the batched blocks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Call(Called):
         self.batch = lambda args, batched, params: batched_call(self, args, batched)
 
     def again(self, parts: dict[str, Part]) -> Call:
-        """The same call, of other blocks."""
+        """The same call with other blocks."""
         return type(self)(self.name, self.count, parts)
 
     def batched_params(self, key: str, leaves: Sequence[bool]) -> Sequence[bool]:
-        """Which parameters of a part's own have a batch axis, where these leaves have one."""
+        """For each parameter of a part, True if it has a batch axis when these leaves have one."""
         return [True] * len(self.parts[key].params)
 
     def whole(
@@ -47,7 +47,7 @@ def is_float(atom: Atom) -> bool:
 
 
 def held_values(builder: Builder, actual: dict[Var, Atom], active: set[Var]) -> dict[Var, Atom]:
-    """The operands, those that vary held constant."""
+    """The operands, with active ones held constant."""
     return {
         p: mark(builder, held, (a,), a) if isinstance(a, Var) and a in active else a
         for p, a in actual.items()
@@ -55,7 +55,7 @@ def held_values(builder: Builder, actual: dict[Var, Atom], active: set[Var]) -> 
 
 
 def refuse_captured(record: Called, s: Apply, active: Any) -> None:
-    """A rule says nothing of the values that its function captures."""
+    """Raise if a captured value is active: a custom rule has no derivative for it."""
     leaves = set(s.args[: record.count])
     for captured in s.args[record.count :]:
         if is_float(captured) and captured in active and captured not in leaves:
@@ -68,7 +68,7 @@ def refuse_captured(record: Called, s: Apply, active: Any) -> None:
 
 
 def batched_call(record: Call, args: Sequence[Any], batched: Sequence[bool]) -> Any:
-    """The call, for all examples; every result has the batch axis."""
+    """The call for all examples; every result has the batch axis."""
     builder = current()
     size = size_among(args, batched)
     names: dict[Var, Var] = {}

@@ -1,4 +1,4 @@
-"""Calls whose values are not saved: the reverse sweep runs the function again."""
+"""``checkpoint``: calls whose values are not saved, so that the reverse sweep recomputes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from calque.transpiler.primitives.called import Called, Part
 
 
 class CheckpointCall(Call):
-    """A call that is an operation like any other to the recording of values."""
+    """A call of a checkpointed function: one operation for the recording of values."""
 
     opened = True
 
     def _opened(self, builder: Builder) -> tuple[Block, dict[Var, Var]]:
-        """A copy of the function's block, and its own names of what it reads."""
+        """A copy of the function's block, and its parameters for the values that it reads."""
         names: dict[Var, Var] = {}
         for p in self.free:
             names[p] = Var(p.type, p.name, p.origin)
@@ -32,7 +32,7 @@ class CheckpointCall(Call):
         return inlined(builder, self.parts["value"].block, mapping), names
 
     def push(self, s: Apply, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """One call of the function and its tangents together."""
+        """One call that computes the function and its tangents together."""
         builder = current()
         block, names = self._opened(builder)
         actual: dict[Var, Atom] = dict(zip(names.values(), s.args, strict=True))
@@ -54,7 +54,7 @@ class CheckpointCall(Call):
         return list(results[:values]), [None if d is None else wrap(d) for d in found]
 
     def pull(self, s: Apply, cotangents: Sequence[Any], active: set[Var]) -> Sequence[Any]:
-        """The function again and its sweep back: one call, of which later passes save nothing."""
+        """One call that reruns the function and its reverse sweep; later passes save no values."""
         builder = current()
         block, names = self._opened(builder)
         actual: dict[Var, Atom] = dict(zip(names.values(), s.args, strict=True))
@@ -84,7 +84,7 @@ class CheckpointCall(Call):
 
 
 def _silence(block: Block) -> None:
-    """What was printed and asserted once is not again."""
+    """Remove prints and assertions from a block: the first run has done them."""
     for inner in [block, *(b for s in core.walk(block) for b in core.blocks_of(s))]:
         inner.statements = [
             s
@@ -94,7 +94,7 @@ def _silence(block: Block) -> None:
 
 
 def say_again(program: Function, name: str) -> None:
-    """Let the statements that are run once more say so."""
+    """Mark the statements that run once more in their comments."""
     forth = [s for s in program.body.statements if s.phase == "forward"]
     for s in core.walk(Block(forth)):
         if s.origin is not None and not s.origin.note:
@@ -104,7 +104,7 @@ def say_again(program: Function, name: str) -> None:
 def emit(
     builder: Builder, record: Called, actual: dict[Var, Atom], values: Sequence[Atom], s: Any
 ) -> list[Array]:
-    """Write a call that gives ``values``; ``actual`` stands for what its block reads."""
+    """Write a call that returns ``values``; ``actual`` maps the values its block reads."""
     outs = []
     for value in values:
         out = Var(value.type, value.name, value.origin)

@@ -1,4 +1,4 @@
-"""Calls with a rule for tangents."""
+"""``custom_jvp``: calls with a user-defined rule for tangents."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class CustomJvpCall(Call):
         return dict(zip(self.parts["rule"].params, given, strict=True))
 
     def batched_params(self, key: str, leaves: Sequence[bool]) -> Sequence[bool]:
-        """The tangent of a batched leaf is batched."""
+        """True for the tangents of batched leaves."""
         return leaves[: len(self.parts[key].params)] if key == "rule" else []
 
     def push(self, s: Apply, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The rule itself."""
+        """Call the rule itself."""
         refuse_captured(self, s, {a for a, t in zip(s.args, tangents) if t is not None})
         mapping = {**self.actual(s), **self._mapping(s, tangents[: self.count])}
         found = [wrap(a) for a in inline(current(), self.parts["rule"].block, mapping)]

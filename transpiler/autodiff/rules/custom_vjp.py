@@ -1,4 +1,4 @@
-"""Calls with a rule for cotangents."""
+"""``custom_vjp``: calls with user-defined rules for cotangents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CustomVjpCall(Call):
         return np.sum(found, axis=0)
 
     def push(self, s: Apply, tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """There is no rule for tangents."""
+        """Raise: there is no rule for tangents."""
         raise NotDifferentiable(
             f"{self.name} has a custom_vjp, and forward mode cannot use it.",
             s.origin,
@@ -173,7 +173,7 @@ def cotangent_of(builder: Builder, leaf: Any) -> Var | None:
 
 
 def _cotangents(result: Any, varying: Sequence[Any], name: str, machine: Any) -> list[Any]:
-    """What a backward rule gave, one cotangent for each leaf that is an array."""
+    """The cotangents that a backward rule returned, one for each leaf that is an array."""
     if not isinstance(result, (tuple, list)) or len(result) != len(varying):
         what = f"{len(result)}" if isinstance(result, (tuple, list)) else type(result).__name__
         raise CustomRuleError(
@@ -214,7 +214,7 @@ def _matched(arg: Any, bar: Any, where: str, name: str, machine: Any) -> list[An
 
 
 class _Zero:
-    """The cotangent of what gets none."""
+    """Stands for a cotangent that is zero."""
 
 
 def _children(arg: Any, bar: Any) -> list[tuple[Any, Any, Any]] | None:

@@ -1,4 +1,4 @@
-"""The callee and its rules, interpreted where the call stands, each into a block of its own."""
+"""Trace the callee of a call and its custom rules, each into a block of its own."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from calque.transpiler.primitives.called import Called
 
 @dataclass(eq=False)
 class Record:
-    """What a function computed in a block of its own."""
+    """The block and the results of a function that was traced."""
 
     block: Block
     trees: list[Any]  # its results; block.results holds their leaves, one tree after the other
-    outside: Container[int]  # the ids of what was there before
+    outside: Container[int]  # the ids of values that existed before
 
     def leaves(self, k: int) -> list[Any]:
         """The leaves of result k."""
@@ -54,7 +54,7 @@ class Recording:
         parts: Callable[[Any], list[Any]],
         named: dict[str, Any] | None = None,
     ) -> Record:
-        """Interpret a call with ``level`` derivative passes to come; ``parts`` of its result."""
+        """Interpret a call before ``level`` derivative passes; ``parts`` splits its result."""
         machine = self.machine
         roots = [*machine.roots(), function, *args, *(named or {}).values()]
         before = Snapshot(roots, machine.owned)
@@ -79,7 +79,7 @@ class Recording:
         return Record(block, trees, before.contents.keys())
 
     def finish(self, record: Called, actual: Sequence[Atom], value: Record, inner: Any) -> Any:
-        """Write the call; its result, of the structure that the callee's has."""
+        """Write the call; return its result, in the structure of the callee's result."""
         builder = self.machine.builder
         leaves, structure = pytrees.flatten(value.trees[0])
         outs = [Array(result_of(builder, x)) if isinstance(x, Array) else x for x in leaves]
@@ -95,7 +95,7 @@ class Recording:
     def _link(
         self, leaves: Sequence[Any], outs: Sequence[Any], inner: Any, outside: Container[int]
     ) -> None:
-        """A result may share memory with an argument, with a captured array, with another one."""
+        """Note results that share memory with an argument, a captured array or another result."""
         copies = [x for x in pytrees.flatten(inner)[0] if isinstance(x, Array)]
         givens = [x for x in pytrees.flatten(self.args)[0] if isinstance(x, Array)]
         given = {id(c): g for c, g in zip(copies, givens, strict=True)}
@@ -115,7 +115,7 @@ class Recording:
 
 
 def result_of(builder: Builder, leaf: Array) -> Var:
-    """A Var for a result of a call, of which is known what is known of the callee's."""
+    """A Var for a result of a call, with the facts that are known of the callee's result."""
     out = Var(leaf.type, None, builder.origin)
     copy_facts(builder, leaf.atom, out)
     return out

@@ -1,4 +1,4 @@
-"""Loops that save what they carry at the beginning of each segment of rounds only.
+"""Checkpointed loops: carried values are saved only at the start of each segment of iterations.
 
 Before::
 
@@ -10,7 +10,8 @@ After::
         first = segment * every
         x = again(for i in range(first, first + min(every, n - first)): x = step(x))
 
-``again`` is a call that a reverse sweep runs once more: it keeps what one segment needs at a time.
+``again`` is a call that the reverse sweep runs once more, so that only the values of one segment
+are in memory at a time.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import Part
 from calque.transpiler.primitives.logic import and_
 
-Every = int | str | None  # how many rounds of a loop make a segment; None: the whole function
+Every = int | str | None  # the number of iterations in a segment; None: the whole function
 
 
 def call_checkpoint(
     machine: Any, function: Any, every: Every, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
-    """``function(*args, **kwargs)``, whose values, all or by segments, are computed again."""
+    """Call ``function(*args, **kwargs)`` such that the reverse sweep recomputes its values."""
     if not machine.derivatives:
         return machine.call_value(function, list(args), dict(kwargs), node)
     name = name_of(function)
@@ -53,7 +54,7 @@ def call_checkpoint(
 
 
 def segmented(builder: Builder, block: Block, every: int | str) -> Block:
-    """The block with its outermost loops cut into segments of ``every`` rounds."""
+    """The block with its outermost loops cut into segments of ``every`` iterations."""
     with builder.block() as made:
         for s in block.statements:
             with builder.at(s.origin):
@@ -82,7 +83,7 @@ def _companions(builder: Builder, vars: tuple[Var, ...]) -> tuple[Var, ...]:
 
 
 def _again(builder: Builder, loop: For | While, carried: tuple[Var, ...]) -> list[Atom]:
-    """Write the call of one segment; the results that are ``carried`` on."""
+    """Write the call of one segment; return its results for the values that are ``carried`` on."""
     record = CheckpointCall("the segment", 0, {"value": Part(Block([loop], list(carried)))})
     outs = _companions(builder, carried)
     builder.emit(Apply(outs, record, record.free, {}, builder.origin))
@@ -123,14 +124,14 @@ def _is_zero(value: Any) -> bool:
 
 
 def _root(rounds: Any) -> Any:
-    """About the square root of the number of rounds, at least 1."""
+    """About the square root of the number of iterations, at least 1."""
     if not isinstance(rounds, Array):
         return max(1, round(max(rounds, 0) ** 0.5))
     return FUNCTIONS["cast"](abs(rounds) ** 0.5, np.dtype(int)) + 1
 
 
 def _cut_while(builder: Builder, s: While, every: int | str) -> None:
-    """Segments of ``every`` rounds; if that is not known, each is one round longer."""
+    """Cut a while into segments of ``every`` iterations; for a str, each has one iteration more."""
     grows = isinstance(every, str)
     phis = _companions(builder, s.phis)
     segment, count = Var(INT, "segment", s.origin), Var(INT, "done", s.origin)

@@ -1,7 +1,7 @@
-"""The tape: what the sweep back needs of the forward sweep's values, and where it is kept.
+"""The tape: how the reverse sweep gets values of the forward sweep, and the arrays that save them.
 
-In come the values that rules ask for; out goes, for each, how it is had (at hand, read again,
-recomputed, restored or saved), and arrays that save one value an iteration. Read ``policy``, then
-``kept_elements`` with ``access_order``, ``storage``, ``nest_storage`` and ``ragged_storage``;
-``trip_counts`` counts iterations, ``versions`` arrays' states.
+In come the values that derivative rules read; out goes, for each, whether it is at hand, read
+again, recomputed, restored or saved; and arrays with a value of each iteration. Read ``policy``,
+then ``kept_elements`` with ``access_order``, ``storage``, ``nest_storage`` and ``ragged_storage``;
+``trip_counts`` counts iterations, and ``versions`` tracks the versions of arrays.
 """

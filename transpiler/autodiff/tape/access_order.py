@@ -1,8 +1,8 @@
-"""Reads and stores of arrays in the order in which they run: can two of them be of one element?
+"""Dependence analysis: test if a later read can be of the element that a store wrote.
 
-An access meets an earlier one if it can run later and their indices can agree: systems of affine
-inequalities over the loops' counters, and over what each iteration of a loop adds to. What is not
-affine, or may be negative and so count from the end, is taken to agree with everything.
+A read meets a store if it can run later and their indices can agree. Both are systems of affine
+inequalities over loop counters and over numbers that iterations increase. An index that is not
+affine, or that may be negative and so count from the end, is assumed to agree with every other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A statement's place: its number in the text, and the loops and tests around it."""
+    """A program point: a statement, its number in the text, and the loops and tests around it."""
 
     statement: Statement | None
     number: int
@@ -45,16 +45,16 @@ class Place:
 
 @dataclass(eq=False)
 class Reads:
-    """A program's statements in order, and where each array goes and is read."""
+    """A program's statements in order, with the data flow and the reads of each array."""
 
     places: list[Place] = field(default_factory=list)
     home: dict[int, Block] = field(default_factory=dict)
     definitions: dict[Var, Statement] = field(default_factory=dict)
     flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
     readers: dict[Var, list[Place]] = field(default_factory=dict)
-    inside: set[Hashable] = field(default_factory=set)  # what differs from iteration to iteration
+    inside: set[Hashable] = field(default_factory=set)  # symbols that differ between iterations
     loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
-    steady: set[Hashable] = field(default_factory=set)  # the symbols of sizes that do not
+    steady: set[Hashable] = field(default_factory=set)  # symbols of sizes that do not
     alike: dict[int, Hashable] = field(default_factory=dict)  # see _alike
     met: dict[Hashable, bool] = field(default_factory=dict)  # the answers of meets
 
@@ -120,7 +120,7 @@ class Reads:
             case Apply(primitive=primitive) if primitive is update:
                 return s.args[1:]
             case For() | While():
-                return ()  # what they start from flows into them
+                return ()  # the initial values flow into them
         return core.operands(s)
 
     def derived(self, start: Var, without: Collection[Var] = ()) -> list[Var]:
@@ -176,7 +176,7 @@ def _meets(reads: Reads, store: Place, read: Place) -> bool:
 
 
 def _renamed(reads: Reads, shared: tuple[For | While, ...]) -> dict[Hashable, Hashable]:
-    """Other names for what a later access sees with other values, in the same ``shared`` loops."""
+    """New names for symbols that have other values at a later access, in the ``shared`` loops."""
     second: dict[Hashable, Hashable] = {}
     for name in reads.inside:
         around = reads.loops.get(name) if isinstance(name, Var) else None
@@ -316,7 +316,7 @@ def _same_element(
     system: list[Affine],
     renamed: dict[Hashable, Hashable],
 ) -> list[Affine]:
-    """That the indices agree. One that may be negative counts from the end: nothing is known."""
+    """The system with the condition that indices agree; one that may be negative adds nothing."""
     if stored is None or read is None:
         return []
     found: list[Affine] = []
@@ -348,7 +348,7 @@ def _ends(
 
 
 def _chosen(reads: Reads, part: _Along, renamed: dict[Hashable, Hashable]) -> list[Affine]:
-    """That the larger of two numbers, where a part starts or stops, is not below either."""
+    """The inequalities of a maximum at which a part starts or stops: it is not below either."""
     found = []
     for end in (part.start, part.stop):
         made = reads.definitions.get(end) if isinstance(end, Var) else None

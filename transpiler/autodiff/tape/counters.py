@@ -1,12 +1,12 @@
-"""Numbers that count along with a loop: the sweep back computes them from its own counter.
+"""Induction variables: the reverse loop computes them from its own counter, not from a tape.
 
-Before, in the loop forth::
+Before, in the forward loop::
 
     for i in range(n):
         s = s * icf[place]
         place += 2
 
-After, in the loop back, where ``place`` was saved for each round::
+After, in the reverse loop, where ``place`` was saved for each iteration::
 
     for i in range(n - 1, -1, -1):
         place = 2 * i + first
@@ -25,11 +25,11 @@ from calque.transpiler.ir.blocks import first_use
 from calque.transpiler.ir.builder import Array, atom
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
 
-_Counter = tuple[Atom, Atom, int]  # where it starts, what each round adds, and with which sign
+_Counter = tuple[Atom, Atom, int]  # initial value, addend of each iteration, sign
 
 
 def counters_of(s: For | While, definitions: dict[Var, Statement]) -> dict[Var, _Counter]:
-    """The integers to which each round of a loop adds the same."""
+    """The carried integers to which each iteration of a loop adds the same number."""
     found: dict[Var, _Counter] = {}
     if isinstance(s, For) and s.step not in (1, -1):
         return found
@@ -49,7 +49,7 @@ def counters_of(s: For | While, definitions: dict[Var, Statement]) -> dict[Var, 
 
 
 def _is_wide(value: Atom) -> bool:
-    """Whether a number is Python's, or of 64 bits: a narrow one may wrap around."""
+    """True if a number is a Python int or an int64: a narrower one may wrap around."""
     if isinstance(value, Var):
         return value.type.dtype == np.int64 and not value.type.ndim
     return type(value) is int
@@ -63,14 +63,14 @@ def count_again(
     recorder: Buffers,
     counted: dict[Var, Atom],
 ) -> None:
-    """Let a loop back compute the counters that it reads, once; ``counted`` holds them."""
+    """Let a reverse loop compute the counters that it reads, once; ``counted`` holds them."""
     builder = recorder.builder
     for phi in [v for v in core.free_vars(block) if v in counters and v not in counted]:
         start, added, sign = counters[phi]
         where = first_use(block, phi)
         with builder.at(recorder.origin_at(block, where)), builder.block() as places:
             if isinstance(s, While):
-                ended = index  # iterations, which are counted from 0
+                ended = index  # the iteration, counted from 0
             else:
                 first = wrap_atom(s.start)
                 ended = index - first if s.step == 1 else first - index

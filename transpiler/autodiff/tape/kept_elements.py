@@ -1,13 +1,13 @@
-"""Values that an array of the forward sweep still holds when the sweep back reads them.
+"""Values that an array of the forward sweep still holds when the reverse sweep reads them.
 
-Before, where the sweep back needs each ``y[i - 1]`` and each ``np.tanh(..)``::
+Before, where the reverse sweep needs each ``y[i - 1]`` and each ``np.tanh(..)``::
 
     for i in range(1, n):
         y[i] = np.tanh(a * y[i - 1])
 
-Both were saved in arrays of their own. After, the sweep back reads them from ``y`` as the forward
-sweep left it: no store that runs after ``y[i]`` was stored, or ``y[i - 1]`` was read, can be of the
-same element (see ``access_order``).
+Both were saved in arrays of their own. After, the reverse sweep reads them from ``y`` as the
+forward sweep left it: no store that runs after ``y[i]`` was stored, or ``y[i - 1]`` was read, can
+be of the same element (see ``access_order``).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import getitem, update
 
 _MOST_SEEN = 200  # values that an index is followed through
-_KEEPING = (room, widened)  # stores that make place, and leave all elements as they are
+_KEEPING = (room, widened)  # stores that enlarge an array and leave all elements as they are
 
 
 @dataclass(frozen=True)
 class Kept:
-    """An element, or a part, that an array holds to the end of the forward sweep.
+    """An element, or a part, that an array holds until the end of the forward sweep.
 
-    ``own`` is the version that it was read from or stored into, ``final`` the array's last one.
+    ``own`` is the version that it was read from or stored into, ``final`` the last version.
     """
 
     own: Var
@@ -51,7 +51,7 @@ class Kept:
     read: Apply  # of ``final``
 
     def of(self, array: Var) -> Apply:
-        """The read of one of the versions that hold it."""
+        """The read of this element from a given version of the array."""
         return Apply(
             self.read.outs,
             getitem,
@@ -64,19 +64,19 @@ class Kept:
 
 @dataclass(eq=False)
 class KeptElements:
-    """The elements that arrays of a forward program hold to its end, found when asked for."""
+    """Finds the elements that arrays of a forward program hold until its end."""
 
     function: Function
     builder: Builder
     reads: Reads = field(default_factory=Reads)
     places: dict[int, Place] = field(default_factory=dict)
-    tops: dict[int, Statement] = field(default_factory=dict)  # what holds a statement, at the top
+    tops: dict[int, Statement] = field(default_factory=dict)  # the top-level one around it
     stores: dict[Var, list[Apply]] = field(default_factory=dict)  # of a value, into an array
-    starting: dict[Var, list[Statement]] = field(default_factory=dict)  # what an array goes into
+    starting: dict[Var, list[Statement]] = field(default_factory=dict)  # stores and loops by array
     found: dict[Var, Kept | None] = field(default_factory=dict)
 
     def find(self, value: Var) -> Kept | None:
-        """The array that holds a value when the forward sweep has ended, and where, if one does."""
+        """The array element that holds a value after the forward sweep; None if there is none."""
         if value not in self.found:
             self._note()
             candidates = (k for k in self._candidates(value) if not self._needs(k, value))
@@ -84,7 +84,7 @@ class KeptElements:
         return self.found[value]
 
     def _needs(self, kept: Kept, value: Var) -> bool:
-        """True if a value may be needed to tell where it is kept, as in ``y[c] = d; z[d] = c``."""
+        """True if the index of a kept value may depend on it, as in ``y[c] = d; z[d] = c``."""
         pending, seen = [*kept.read.args[1:]], set[Var]()
         while pending:
             atom = pending.pop()
@@ -101,7 +101,7 @@ class KeptElements:
         return False
 
     def _note(self) -> None:
-        """Walk through the program, at the first question."""
+        """Walk through the program, once."""
         if self.places:
             return
         self.reads.note_sizes(self.function)
@@ -124,14 +124,14 @@ class KeptElements:
 
     def _candidates(self, value: Var) -> Iterator[Kept]:
         for store in self.stores.get(value, ()):
-            if self.reads.home[id(store)] is self._home(value):  # it runs wherever there is one
+            if self.reads.home[id(store)] is self._home(value):  # it runs whenever the value exists
                 yield from self._kept(value, store, store.outs[0], store.args[2:])
         made = self.reads.definitions.get(value)
         if isinstance(made, Apply) and made.primitive is getitem and isinstance(made.args[0], Var):
             yield from self._kept(value, made, made.args[0], made.args[1:])
 
     def _home(self, value: Var) -> core.Block | None:
-        """The block that makes a value, or that begins with it: the body of a loop."""
+        """The block that computes a value, or the loop body whose parameter it is."""
         made = self.reads.definitions.get(value)
         if made is not None:
             return self.reads.home[id(made)]
@@ -139,7 +139,7 @@ class KeptElements:
         return loops[-1].body if loops else None
 
     def _kept(self, value: Var, s: Apply, own: Var, dynamic: Any) -> Iterator[Kept]:
-        """The element of a read, or of a store, as kept if its array holds it to the end."""
+        """The element of a read or a store, if its array holds it until the end."""
         if elements_of(s) is None or value.type.dtype != own.type.dtype:
             return
         final = self._last_version(own, self.places[id(s)])
@@ -150,7 +150,7 @@ class KeptElements:
             yield Kept(own, final, read)
 
     def _read(self, value: Var, final: Var, s: Apply, dynamic: Any) -> Apply | None:
-        """The element of the last version, if that is all of the value."""
+        """The read of the element from the last version, if it gives the whole value."""
         index = s.params["index"]
         with self.builder.block() as block:
             try:
@@ -166,7 +166,7 @@ class KeptElements:
         return one.ndim == other.ndim and all(map(self.builder.dims.same, one.dims, other.dims))
 
     def _same_place(self, s: Apply, own: Var, final: Var) -> bool:
-        """True if an index means the same element in both: from the end, only of the same size."""
+        """True if an index is the same element of both versions: negative ones need equal sizes."""
         if self._same_sizes(own.type, final.type):
             return True
         elements = elements_of(s) or ()
@@ -180,9 +180,9 @@ class KeptElements:
         return True
 
     def _last_version(self, version: Var, place: Place) -> Var | None:
-        """The last version of an array, if no store between is of the element of a place."""
+        """The last version of an array, if no store between writes the element of ``place``."""
         if place.statement is None or self.tops[id(place.statement)] is place.statement:
-            return None  # it is at hand
+            return None  # the value is at hand
         top = self.tops[id(place.statement)]
         following = versions_after(top, version, within=True)
         while following is not None:
@@ -193,7 +193,7 @@ class KeptElements:
             if not tops:
                 return final
             if len(tops) > 1:
-                return None  # it has two successors: one of them is a copy
+                return None  # two successors: one of them is a copy
             (top,) = tops.values()
             following = versions_after(top, final, within=False)
         return None
@@ -202,7 +202,7 @@ class KeptElements:
         return self.tops[id(s)]
 
     def _changes(self, s: Statement, place: Place) -> bool:
-        """True if a statement may store into the element of a place, and run after it."""
+        """True if a statement may run after ``place`` and store into its element."""
         if not isinstance(s, Apply) or s.primitive in _KEEPING:
             return False
         return meets(self.reads, place, self.places[id(s)])
@@ -213,8 +213,8 @@ class KeptElements:
 class Sources:
     """The sources of values within a loop or an arm: kept elements, or operands.
 
-    Where the sweep back is ``restoring`` versions of an array, elements are read from those that it
-    has ``restored`` here: the last version is no more then.
+    Where the reverse sweep is ``restoring`` versions of an array, elements are read from those that
+    it has ``restored``: the last version no longer exists then.
     """
 
     definitions: dict[Var, Statement]
@@ -227,7 +227,7 @@ class Sources:
         return self._read(value) is not None
 
     def get(self, value: Var) -> Statement | None:
-        """The statement that makes a value once more, if one is known."""
+        """The statement that computes a value once more, if one is known."""
         return self._read(value) or self.definitions.get(value)
 
     def __getitem__(self, value: Var) -> Statement:

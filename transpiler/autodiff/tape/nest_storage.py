@@ -1,4 +1,4 @@
-"""Buffers of loop nests: one more index in front, or one long buffer if the rounds are no box."""
+"""Tape buffers of loop nests: one more leading index, or one long buffer for ragged nests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calque.transpiler.primitives.creation import space
 
 
 class Nests(Buffers):
-    """Lets a loop around take over the buffer of an inner one."""
+    """Moves the buffer of an inner loop out to the loop around it."""
 
     def hoist(self, buffer: Buffer, s: For | While, block: Block, index: Array) -> bool:
         """Make a buffer of an inner loop one of the whole nest, with one more index in front."""
@@ -57,7 +57,7 @@ class Nests(Buffers):
         return True
 
     def _take_over(self, buffer: Buffer, s: For | While, phi: Var, out: Var, first: Var) -> None:
-        """Let the loop around carry an inner loop's buffer; its own allocation goes."""
+        """Let the outer loop carry an inner loop's buffer, and remove the inner allocation."""
         inner = buffer.allocation[-1].outs[0]
         removed = set(map(id, buffer.allocation))
         s.body.statements = [t for t in s.body.statements if id(t) not in removed]
@@ -83,7 +83,7 @@ class Nests(Buffers):
         if buffer.boxed or buffer.home is not arm:
             return False
         if core.free_vars(Block(buffer.allocation)).keys() & core.defined_vars(arm):
-            return False  # how large it is, only the arm knows
+            return False  # its size is known in the arm only
         removed = set(map(id, buffer.allocation))
         arm.statements = [t for t in arm.statements if id(t) not in removed]
         insert_before(home, s, buffer.allocation)
@@ -100,7 +100,7 @@ class Nests(Buffers):
         return True
 
     def _through_arms(self, buffer: Buffer, after: Var, top: Var) -> Var:
-        """What ``top`` is next, behind the branches around the loop; other arms add none."""
+        """The next value of ``top`` after the branches around the loop; other arms keep it."""
         for s, which in buffer.arms:
             arm, other = _own_first(s, which)
             out = Var(INT, top.name, s.origin)
@@ -110,10 +110,10 @@ class Nests(Buffers):
         return after
 
     def flatten(self, buffer: Buffer, s: For | While, block: Block) -> None:
-        """Make a buffer of an inner loop one long buffer that grows, when its rounds are no box.
+        """Turn the buffer of an inner loop into one long buffer that grows, if the nest is ragged.
 
-        The loop around carries ``top``, where the inner loop's next rounds go; the sweep back finds
-        them by the value ``top`` had, which is a number to save like any other.
+        The outer loop carries ``top``, the position of the inner loop's next iterations; the
+        reverse sweep finds them by the value of ``top``, which is saved like any other number.
         """
         home = self.home_of(s)
         name = buffer.out.name
@@ -146,7 +146,7 @@ class Nests(Buffers):
         self.buffers[out] = buffer
 
     def _first_flat(self, buffer: Buffer, s: For | While, top: Var) -> Var:
-        """Store at ``top + round``; the number that is ``top`` for the next round of ``s``."""
+        """Store at ``top + iteration``; return the ``top`` of the next iteration of ``s``."""
         loop = buffer.loop
         old = buffer.store.outs[0]
         removed = set(map(id, buffer.inserted))
@@ -175,7 +175,7 @@ class Nests(Buffers):
         return after.atom
 
     def round_of(self, loop: For | While, index: Array | None) -> Any:
-        """The number of a round, counted from 0."""
+        """The number of an iteration, counted from 0."""
         if isinstance(loop, While):
             return Array(self.counter_of(loop)[0]) if index is None else index
         own = Array(loop.index) if index is None else index
@@ -183,7 +183,7 @@ class Nests(Buffers):
         return steps if loop.step == 1 else steps // loop.step
 
     def rounds_of(self, loop: For | While) -> Any:
-        """How many rounds a loop ran."""
+        """The trip count of a loop."""
         if isinstance(loop, While):
             return Array(self.counter_of(loop)[1])
         span = (wrap_atom(loop.stop) - wrap_atom(loop.start)) * (1 if loop.step > 0 else -1)
@@ -192,7 +192,7 @@ class Nests(Buffers):
         return self._nonnegative(span)
 
     def _flat_again(self, buffer: Buffer, top: Var) -> Var:
-        """One more loop around a flat buffer: the inner ``top`` starts at the outer one."""
+        """Add one more loop around a flat buffer: the inner ``top`` starts at the outer one."""
         loop = buffer.loop
         k = loop.outs.index(buffer.top)
         loop.inits = (*loop.inits[:k], top, *loop.inits[k + 1 :])
@@ -201,12 +201,12 @@ class Nests(Buffers):
 
 
 def _own_first(s: If, which: int) -> tuple[Block, Block]:
-    """An arm, and the other one."""
+    """The arm ``which`` and the other arm of a branch."""
     return (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
 
 
 def retype(loop: For | While, k: int, t: ArrayType) -> None:
-    """Give a carried buffer another type, in the loops within too."""
+    """Give a carried buffer another type, also in the loops within."""
     loop.phis[k].type = loop.outs[k].type = t
     for s in core.walk(loop.body):
         if isinstance(s, (For, While)):
@@ -216,7 +216,7 @@ def retype(loop: For | While, k: int, t: ArrayType) -> None:
 
 
 def prepend_index(statement: Apply, first: int, position: Atom) -> None:
-    """``x[i]`` becomes ``x[position, i]``."""
+    """Change ``x[i]`` to ``x[position, i]``."""
     head, dynamic = statement.args[:first], statement.args[first:]
     index = statement.params["index"]
     if isinstance(position, Var):
@@ -228,7 +228,7 @@ def prepend_index(statement: Apply, first: int, position: Atom) -> None:
 
 
 def _shifted(item: Any) -> Any:
-    """An index item whose slots stand one further."""
+    """An index item with its slots shifted by one."""
     if isinstance(item, Slot):
         return Slot(item.position + 1)
     if isinstance(item, slice):
@@ -237,7 +237,7 @@ def _shifted(item: Any) -> Any:
 
 
 def _read_at(read: Apply, position: Atom) -> None:
-    """Read another round of a buffer; how much of its row, where that may be less, stays."""
+    """Read a buffer at another position, with the same part of its row."""
     template, dynamic = read.params["index"], list(read.args[1:])
     first = template[0]
     if isinstance(first, Slot):

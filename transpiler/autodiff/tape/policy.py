@@ -1,13 +1,13 @@
-"""What the sweep back needs of values of a loop's or an arm's inside, and how it gets them.
+"""The policy by which the reverse sweep gets values from inside a loop or an arm of a branch.
 
-The policy, for each such value, in this order:
+For each such value, the first of these that is possible:
 
-1. *at hand*: defined outside, the loop's counter, or a number that counts along with it;
-2. *read again*: the array that it was read from, or stored into, still holds it in the end;
-3. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from what is at
-   hand or is saved anyway;
-4. *restored*: old versions of an array that the loop stores into are put back, element by
-   element, if the sweep reads them at two places or more: one array saves what stores overwrote;
+1. *at hand*: defined outside, the loop's counter, or an induction variable;
+2. *read again*: the array that it was read from, or stored into, still holds it at the end;
+3. *recomputed*: by cheap operations (elementwise, index arithmetic, reads), from values that are
+   at hand or saved anyway;
+4. *restored*: old versions of an array that the loop stores into are restored, element by element,
+   if the sweep reads two of them or more: one array saves the elements that stores overwrote;
 5. *saved*: in an array indexed by the loop counters, allocated once before the loop nest; for a
    ``while``, in an array that doubles.
 """
@@ -53,7 +53,7 @@ from calque.transpiler.primitives.indexing import getitem
 
 @dataclass(frozen=True)
 class Decision:
-    """How one value is had in the sweep back; for ``explain``."""
+    """The way in which the reverse sweep gets one value, reported by ``explain``."""
 
     value: Var
     how: str  # "read again", "recomputed", "restored", "saved"
@@ -66,7 +66,7 @@ class Recorder(FlatSaves):
 
     saved_by_store: dict[int, Var] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
-    # results of a branch that an arm (its id, and which) gives only to have one
+    # results of a branch to which an arm (branch id, arm number) contributes only a placeholder
     vacant: dict[tuple[int, int], list[Var]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Recorder(FlatSaves):
         self.kept = KeptElements(self.function, self.builder)
 
     def state(self) -> Callable[[], None]:
-        """A way back to the forward program as it is now."""
+        """A function that resets the forward program to its present state."""
         blocks = [self.function.body]
         for s in core.walk(self.function.body):
             blocks += core.blocks_of(s)
@@ -126,7 +126,7 @@ class Recorder(FlatSaves):
     def wants_restoring(
         self, s: For | While, live: Iterable[Var], restored: dict[Var, Array]
     ) -> set[int]:
-        """The carried arrays of which the sweep needs two old values or more."""
+        """The positions of carried arrays of which the sweep needs two old versions or more."""
         sources = Sources(definitions_in(s.body), self.kept)
         found = set()
         for k, phi in enumerate(s.phis):
@@ -149,7 +149,7 @@ class Recorder(FlatSaves):
         restored: dict[Var, Var],
         restoring: set[Var],
     ) -> tuple[Atom, Atom, Atom] | None:
-        """Let the body of the loop back have what it needs; its bounds, for a while."""
+        """Provide the values that the body of the reverse loop needs; return the loop's bounds."""
         restored = _kept(restored, block)
         self.loops.append((s, index))
         sources = Sources(definitions_in(s.body), self.kept, restored, restoring)
@@ -204,7 +204,7 @@ class Recorder(FlatSaves):
                 self._recompute(value, sources, block)
 
     def _sizes_forth(self, block: Block, s: For | While, order: dict[Var, int]) -> bool:
-        """Let the loop forth read the sizes of arrays that grow or shrink; numbers can be saved."""
+        """Let the forward loop read the sizes of arrays that change their size, as scalars."""
         found: dict[tuple[Var, str], Var] = {}
         for inner in [block, *(b for t in core.walk(block) for b in core.blocks_of(t))]:
             for t in list(inner.statements):
@@ -233,7 +233,7 @@ class Recorder(FlatSaves):
         sources: Sources,
         restored: dict[Var, Var],
     ) -> bool:
-        """Whether the versions that ``value`` is read from are put back before its first use."""
+        """True if the versions that ``value`` is read from are restored before its first use."""
         if not restored:
             return True
         defined = {o: where for where, t in enumerate(block.statements) for o in t.outs}
@@ -255,7 +255,7 @@ class Recorder(FlatSaves):
     def _to_save(
         self, needed: list[Var], order: dict[Var, int], sources: Sources
     ) -> set[Var]:
-        """Which of the needed values, or of what they are computed from, are saved."""
+        """The values to save: some of those ``needed``, or of their operands."""
         hard = {v for v in needed if not self._is_cheap(v, sources)}
         soft = [v for v in needed if v not in hard]
         leaves: dict[Var, set[Var]] = {}
@@ -278,9 +278,9 @@ class Recorder(FlatSaves):
             return False  # the number is saved, not the array
         if not self.sizes_known(value.type):
             return True
-        machine = self.builder.machine  # there is none where one statement is checked
+        machine = self.builder.machine  # None where ``calque.check`` checks one statement
         if value.type.dtype.kind in "biu" and machine is not None and machine.compiled:
-            # a test, or an index, must come out as it did: see same_bits
+            # a recomputed test or index must have the same value: see same_bits
             if any(operations(a, definitions) > 1 for a in made.args):
                 return False
         return made.primitive.cheap
@@ -292,7 +292,7 @@ class Recorder(FlatSaves):
         sources: Sources,
         known: dict[Var, set[Var]],
     ) -> set[Var]:
-        """What must be saved for ``value`` to be recomputed; noted in ``known``, too."""
+        """The values to save so that ``value`` can be recomputed; also noted in ``known``."""
         if value not in known:
             known[value] = {value}
             if self._is_cheap(value, sources):
@@ -327,12 +327,12 @@ class Recorder(FlatSaves):
         return not buffer.boxed and self.sizes_known(buffer.value.type)
 
     def _run_again(self, value: Var, made: Statement, block: Block) -> None:
-        """Let the sweep back run a loop or a branch again, when its result cannot be saved."""
+        """Let the reverse sweep run a loop or a branch again whose result cannot be saved."""
         (again,) = cloned(self.builder, Block([made]), {}).statements
         where = min(first_use(block, out) for out in made.outs)
         block.statements.insert(where, again)
         core.substitute(block, dict(zip(made.outs, again.outs, strict=True)))
-        self.decisions.append(Decision(value, "recomputed", "its size changes from round to round"))
+        self.decisions.append(Decision(value, "recomputed", "its size changes between iterations"))
 
     def _save(self, value: Var, s: For | While, block: Block, index: Array) -> None:
         if value in self.buffers:
@@ -368,7 +368,7 @@ class Recorder(FlatSaves):
     def resolve_arms(
         self, s: If, back: If, restored: tuple[dict[Var, Array], ...], restoring: set[Var]
     ) -> None:
-        """Let the arms of a reversed branch have what existed only in the forward arms."""
+        """Provide the arms of a reversed branch with values from inside the forward arms."""
         arms = ((s.then, back.then), (s.orelse, back.orelse))
         for which, (arm, block) in enumerate(arms):
             inside = core.defined_vars(arm)
@@ -413,9 +413,9 @@ class Recorder(FlatSaves):
                     core.substitute(block, {value: self._publish(s, which, value)})
 
     def _publish(self, s: If, which: int, value: Var) -> Var:
-        """Make a value of an arm a result of the branch; zero on the other path.
+        """Make a value of an arm a result of the branch; return it. It is zero on the other path.
 
-        Where the other arm has one alike, it is one result: each round takes only one of the arms.
+        Values of the same name and type in both arms share one result, as only one arm runs.
         """
         arm, other = (s.then, s.orelse) if which == 0 else (s.orelse, s.then)
         vacant = self.vacant.setdefault((id(s), which), [])
@@ -450,7 +450,7 @@ class Recorder(FlatSaves):
 
 
 def _kept(versions: dict[Var, Var], block: Block) -> dict[Var, Var]:
-    """Prune the block; the versions that it still puts back."""
+    """Prune the block; return the versions that it still restores."""
     before = {out for s in block.statements for out in s.outs}
     prune_block(block)
     gone = before - {out for s in block.statements for out in s.outs}
@@ -458,7 +458,7 @@ def _kept(versions: dict[Var, Var], block: Block) -> dict[Var, Var]:
 
 
 def _depends(value: Var, versions: set[Var], sources: Sources) -> bool:
-    """Whether a value is read from one of the versions, directly or through cheap operations."""
+    """True if a value is read from one of the versions, directly or by cheap operations."""
     if value in versions:
         return True
     made = sources.get(value)

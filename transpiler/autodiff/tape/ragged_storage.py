@@ -1,6 +1,6 @@
-"""Arrays of another size in each round are saved one behind the other, in one long array.
+"""Tape storage for arrays whose size differs between iterations: one after the other in one array.
 
-Forth and back::
+In the forward and in the reverse loop::
 
     z_top_new = z_top + z.shape[0]
     while z_saved.shape[0] < z_top_new:
@@ -9,8 +9,8 @@ Forth and back::
     ...
     z = z_saved[z_top:z_top + z_size]
 
-Every loop and branch around carries the array and its top, from the function's own statements in:
-the sweep back reads the last version, at the tops, which are numbers to save like any other.
+Every loop and branch around carries the array and its top. The reverse sweep reads the last version
+of the array at the tops, which are saved like any other number.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import getitem, update
 
 Compound = If | For | While
-Path = list[tuple[Compound, Block]]  # the statements around, each with the block of it that is next
+Path = list[tuple[Compound, Block]]  # the statements around, each with the block that is entered
 
 
 class FlatSaves(Nests):
-    """Saves what no array of a fixed size for each round can hold."""
+    """Saves values that no array of a fixed size for each iteration can hold."""
 
     def save_flat(self, value: Var, block: Block) -> None:
-        """Save a value of any size where the program forth defines it; the block back reads it."""
+        """Save a value of any size where the forward program defines it; ``block`` reads it."""
         path, inner, where = self._place(value)
         outermost = path[0][0]
         with self.forward_of(outermost), self.builder.block() as allocation:
@@ -68,7 +68,7 @@ class FlatSaves(Nests):
         self._read_flat(value, block, found[0], top, sizes)
 
     def _place(self, value: Var) -> tuple[Path, Block, int]:
-        """Where the program forth defines a value: behind what, within which statements."""
+        """The definition of a value: the path to its block, the block, the position after it."""
 
         def search(block: Block, path: Path) -> tuple[Path, Block, int] | None:
             for where, s in enumerate(block.statements):
@@ -88,7 +88,7 @@ class FlatSaves(Nests):
         return found
 
     def _variables(self, first: Var, name: str | None, s: Statement) -> tuple[Var, Var]:
-        """A version of the long array, and of its top."""
+        """Vars for a version of the long array and of its top."""
         t = first.type.with_dims((self.builder.dims.fresh(),))
         top = Var(INT, f"{(name or 'values').removesuffix('_saved')}_top", s.origin)
         for known in dim_symbols(self.builder.dim_of(Array(top))):
@@ -96,7 +96,7 @@ class FlatSaves(Nests):
         return Var(t, name, s.origin), top
 
     def _stored(self, value: Var, flat: Atom, top: Atom) -> tuple[tuple[Any, ...], Any, Any]:
-        """The value's sizes, where the next one goes, and the long array with the value."""
+        """Store the value; return its sizes, the next top, and the long array."""
         sizes = Array(value).shape
         row = Array(value) if value.type.ndim == 1 else FUNCTIONS[np.ravel](Array(value))
         after = Array(top) + row.shape[0]
@@ -113,7 +113,7 @@ class FlatSaves(Nests):
     def _read_flat(
         self, value: Var, block: Block, flat: Var, top: Atom, sizes: tuple[Any, ...]
     ) -> None:
-        """Let the block back read the value where it first needs it."""
+        """Let ``block`` of the reverse sweep read the value where it first needs it."""
         where = first_use(block, value)
         with self.builder.block() as new, self.builder.at(self.origin_at(block, where)):
             size = sizes[0]

@@ -1,4 +1,4 @@
-"""Arrays that save values of a loop's rounds: carried by it, read by the loop back."""
+"""Tape buffers: arrays that save a value of each iteration, read by the reverse loop."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ FIRST_CAPACITY = 16
 
 @dataclass(eq=False)
 class Buffer:
-    """An array that saves one value for each round of a loop (or of a nest of loops)."""
+    """An array that saves one value for each iteration of a loop (or of a nest of loops)."""
 
     value: Var
     allocation: list[Statement]
-    home: Block  # where the allocation stands
+    home: Block  # the block of the allocation
     loop: For | While
     store: Apply
     store_block: Block
     reads: list[tuple[Block, Apply, Array]]
     out: Var
     growing: bool
-    inserted: list[Statement] = field(default_factory=list)  # what stores, in store_block
+    inserted: list[Statement] = field(default_factory=list)  # the storing code, in store_block
     position: Any = None
     boxed: bool = False  # several loops, an index for each
-    top: Var | None = None  # of a flat buffer: where the next round of the loop around starts
+    top: Var | None = None  # of a flat buffer: where the next outer iteration starts
     arms: list[tuple[If, int]] = field(default_factory=list)  # around the loop, the innermost first
 
 
@@ -93,11 +93,11 @@ class Buffers:
         return found
 
     def enter(self, loop: For | While, index: Array) -> None:
-        """The sweep goes into a loop."""
+        """Note that the sweep enters a loop."""
         self.loops.append((loop, index))
 
     def leave(self) -> None:
-        """And out of it."""
+        """Note that the sweep leaves the loop."""
         self.loops.pop()
 
     def sizes(self, t: ArrayType, like: Array) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ class Buffers:
         return f"{value.word or self.builder.described(value) or 'values'}_saved"
 
     def sizes_known(self, t: ArrayType) -> bool:
-        """Whether values of this type can be saved in an array allocated before the loop."""
+        """True if values of this type can be saved in an array allocated before the loop."""
         if not t.ndim:
             return True
         try:
@@ -160,7 +160,7 @@ class Buffers:
             return tuple(self._nonnegative(size_at_hand(self.upper_bound(d))) for d in t.dims)
         except CalqueError:
             raise UnsupportedSyntax(
-                "The reverse sweep needs a value whose size changes from round to round.",
+                "The reverse sweep needs a value whose size changes from iteration to iteration.",
                 self.builder.origin,
                 "give it a fixed size, or write the loop over its elements",
             ) from None
@@ -197,7 +197,7 @@ class Buffers:
         return dim
 
     def capacity_of(self, s: For | While) -> Any:
-        """How many rounds there can be, counted as ``position_of`` counts them."""
+        """A bound on the positions of a loop's iterations, as counted by ``position_of``."""
         assert isinstance(s, For)
         start, stop, step = wrap_atom(s.start), wrap_atom(s.stop), s.step
         if step == 1 and is_small(s.start):
@@ -216,7 +216,7 @@ class Buffers:
         return FUNCTIONS[np.maximum](size, 0)
 
     def position_of(self, s: For | While, index: Any) -> Any:
-        """The place of a round in a buffer."""
+        """The position of an iteration in a buffer."""
         if isinstance(s, While):
             return index
         if s.step == 1 and is_small(s.start):
@@ -229,7 +229,7 @@ class Buffers:
         return (index - start) // s.step
 
     def counter_of(self, s: While) -> tuple[Var, Var]:
-        """The number of rounds a while has run: its phi, and its last value."""
+        """A counter of the iterations of a while: its phi, and its last value."""
         own = own_counter(s)
         if own is not None:
             return own
@@ -264,7 +264,7 @@ class Buffers:
     def _storing(
         self, phi: Var, position: Any, value: Var, growing: bool, s: Statement
     ) -> tuple[list[Statement], Var]:
-        """``buffer[position] = value``, in a buffer that grows if it must."""
+        """``buffer[position] = value``, in a buffer that is enlarged if ``growing``."""
         with (
             self.forward_of(s),
             self.builder.block() as block,
@@ -280,7 +280,7 @@ class Buffers:
     def place_of(
         self, position: Any, t: ArrayType, forth: bool
     ) -> tuple[tuple[Any, ...], list[Any]]:
-        """Where a round's value goes: its position, and slices where it is smaller."""
+        """The index of an iteration's value: its position, and slices where it is smaller."""
         dynamic: list[Any] = []
 
         def slot(value: Any) -> Any:
@@ -301,7 +301,7 @@ class Buffers:
         return tuple(template), dynamic
 
     def _size_in_loops(self, dim: Any, forth: bool) -> Any:
-        """A size that depends on loop counters, in the loop forth or in the loop back."""
+        """A size that depends on loop counters, in the forward or in the reverse loop."""
         counters: dict[str, Any] = {}
         for loop, index in self.loops:
             counted = own_counter(loop) if isinstance(loop, While) else (loop.index,)
@@ -332,7 +332,7 @@ class Buffers:
         return s.body, 0
 
     def read_back(self, buffer: Buffer, value: Var, block: Block, index: Array) -> None:
-        """Let the loop back read the buffer where it first needs the value."""
+        """Let the reverse loop read the buffer where it first needs the value."""
         where = first_use(block, value)
         with self.builder.block() as new, self.builder.at(self.origin_at(block, where)):
             position = self.position_of(buffer.loop, index)

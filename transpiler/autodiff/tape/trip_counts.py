@@ -1,4 +1,4 @@
-"""The rounds of loops: how they are counted, and walked back."""
+"""Trip counts and reversed ranges of loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calque.transpiler.primitives.elementwise import add
 
 
 def own_counter(s: While) -> tuple[Var, Var] | None:
-    """A carried number that counts the rounds from 0, and its last value, if the loop has one."""
+    """A carried counter of iterations from 0 and its last value; None if the loop has none."""
     definitions = {o: t for t in s.body.statements for o in t.outs}
     for phi, init, result, out in zip(s.phis, s.inits, s.body.results, s.outs, strict=True):
         made = definitions.get(result) if isinstance(result, Var) else None
@@ -22,7 +22,7 @@ def own_counter(s: While) -> tuple[Var, Var] | None:
 
 
 def reversed_range(builder: Builder, s: For | While) -> tuple[Atom, Atom, Atom]:
-    """The bounds of a for, walked back."""
+    """The bounds and step of a for that runs backwards."""
     assert isinstance(s, For)
     start, stop, step = wrap_atom(s.start), wrap_atom(s.stop), s.step
     if step == 1:

@@ -1,4 +1,4 @@
-"""Versions of an array that is only stored into, and what holds each in the sweep back."""
+"""Versions of an array that is only stored into, and the Vars that hold them when restored."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Va
 def use_versions(
     block: Block, versions: Mapping[Var, Atom], done: dict[int, Apply] | None = None
 ) -> None:
-    """Read each version from the Var it was put back into, from where that Var is defined.
+    """Replace each version by the Var it was restored into, after that Var's definition.
 
-    Operations that are ``done``, by their identity, read them so already.
+    Operations in ``done``, by id, are already replaced.
     """
     if not versions:
         return
@@ -41,7 +41,7 @@ def use_versions(
 
 
 def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
-    """For each version that was put back, the Var that holds it in the end."""
+    """For each restored version, the Var that holds it at the end."""
     direct = {v: a.atom for v, a in restored.items()}
     closed = {}
     for version, now in direct.items():
@@ -64,7 +64,7 @@ def source_of_branch(s: If, position: int) -> Var | None:
 
 
 def _chain(block: Block, result: Atom) -> tuple[Var, set[Var]] | None:
-    """Follow stores back from a result to a Var of outside; it, and the versions passed."""
+    """Follow stores back from a result to an outer Var; return it and the versions passed."""
     here = {o: s for s in block.statements for o in s.outs}
     versions: set[Var] = set()
     while isinstance(result, Var) and result in here:
@@ -96,7 +96,7 @@ def _chain(block: Block, result: Atom) -> tuple[Var, set[Var]] | None:
 
 
 def restorable_versions(s: For | While, k: int) -> set[Var] | None:
-    """The versions of a carried array, if the loop does nothing to it but store; else None."""
+    """The versions of carried array ``k``, if the loop only stores into it; else None."""
     chain = _chain(s.body, s.body.results[k])
     if chain is None or chain[0] is not s.phis[k]:
         return None
@@ -106,9 +106,9 @@ def restorable_versions(s: For | While, k: int) -> set[Var] | None:
 def versions_after(
     s: Statement, version: Var, within: bool
 ) -> tuple[Var, set[Var]] | None:
-    """The array that a statement makes of a version by stores alone, and all versions before it.
+    """The array that a statement computes from a version by stores alone, and earlier versions.
 
-    The version is one of those ``within`` the statement, or the one that it starts from.
+    The version is one ``within`` the statement, or the one that it starts from.
     """
     match s:
         case Apply():
@@ -134,7 +134,7 @@ def versions_after(
 
 
 def shape_source(block: Block) -> dict[Var, Var]:
-    """For each version of an array at the top, the last one: its shape is always at hand."""
+    """For each version of an array in the block, the last one: its shape is always available."""
     following: dict[Var, Var] = {}
     for s in block.statements:
         match s:

@@ -1,4 +1,4 @@
-"""Lines of CUDA C, and what the printer asks of the trees that they are made of."""
+"""Lines of CUDA C, and queries on the syntax trees that they are printed from."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _UNIT = 14
 
 @dataclass(frozen=True)
 class CCode:
-    """Text that is C already, in a tree; ``level`` is how tightly it binds."""
+    """C text within a tree; ``level`` is its operator precedence."""
 
     text: str
     level: int = _UNIT
 
 
 def raw(text: str, level: int = _UNIT) -> gast.Constant:
-    """A tree that is printed as it stands."""
+    """A tree for C text that is printed unchanged."""
     return gast.Constant(CCode(text, level), None)
 
 
 def bounds_of(line: Any) -> tuple[Any, Any, Any]:
-    """Where a loop begins and ends, and the tree of its step; None for 1."""
+    """The trees of a loop's start, stop and step; the step is None for 1."""
     args = line.iter.args
     start, stop = (gast.Constant(0, None), args[0]) if len(args) == 1 else args[:2]
     return start, stop, args[2] if len(args) > 2 else None
@@ -46,7 +46,7 @@ def assigned_in(body: Sequence[Any]) -> set[str]:
 
 
 def number_in(tree: Any) -> Any:
-    """The number that a tree is, if it is one."""
+    """The value of a tree that is a number; else None."""
     match tree:
         case gast.Constant(value=value) if not isinstance(value, CCode):
             return value
@@ -70,7 +70,7 @@ def number_in(tree: Any) -> Any:
 
 
 def inside_of(checked: list[str]) -> str:
-    """That indices which were checked are inside."""
+    """The C condition that checked indices, which are -1 if out of bounds, are in bounds."""
     return " && ".join(f"{n} >= 0" for n in checked)
 
 
@@ -93,7 +93,7 @@ def heads_of(line: Any) -> list[Any]:
 
 
 def names_in(tree: Any) -> set[str]:
-    """The names that a tree has."""
+    """The names in a tree."""
     return {node.id for node in gast.walk(tree) if isinstance(node, gast.Name)}
 
 
@@ -122,7 +122,7 @@ def indented(text: str, depth: int) -> list[str]:
 
 
 def _break(text: str, room: int) -> int:
-    """Where a line is best cut: before an operator, or after a comma, as far outside as can be."""
+    """The best position to break a line: at an operator or a comma in the fewest brackets."""
     best, found = 99, -1
     depth = 0
     for k, c in enumerate(text[:room]):

@@ -1,11 +1,11 @@
-"""Trees of Python statements on numbers and elements as the text of CUDA C.
+"""Print syntax trees of scalar Python statements as CUDA C.
 
-The trees are those that the other targets print as Python: with the same names, in the same order,
-under the same comments. What differs is the spelling::
+The trees are those that other targets print as Python: with the same names, in the same order,
+under the same comments. Only the spelling differs::
 
     out[i, j] = x[i, j] if t > 0 else y[j]      out[i * m + j] = t > 0 ? x[i * m + j] : y[j];
 
-A local is declared where it is first assigned, if that is around all its uses, else before them.
+A local is declared at its first assignment, if that encloses all its uses, else before them.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ _BITS = (gast.BitAnd, gast.BitXor, gast.BitOr, gast.LShift, gast.RShift)
 _WORDS = {"inf": "INF", "nan": "NaN"}
 @dataclass
 class CNames:
-    """What names stand for in one kernel.
+    """The meaning of names in one kernel, as functions that the printer calls.
 
-    ``index(array name, Var, index trees)`` is the text of a place in memory, ``size(tree)`` that of
-    an array's size, ``read(name)`` that of a name where it is read.
+    ``place(tree)`` is the text of an element, ``size(tree)`` that of an array's size, and
+    ``read(name)`` that of a name where it is read.
     """
 
     place: Callable[[Any], str]
     size: Callable[[Any], str | None]
-    array: Callable[[Any], str]  # a whole one and its size, as arguments of a function
+    array: Callable[[Any], str]  # an array and its size, as arguments of a function
     read: Callable[[Any], str]
-    checked: Callable[[Any], list[str]]  # the indices of a place that are -1 if they are outside
-    nothing: Callable[[Any], str]  # what is read there
-    type_of: Callable[[Any], str]  # of a local, by name, or of a place
+    checked: Callable[[Any], list[str]]  # the indices of an element that are -1 if out of bounds
+    nothing: Callable[[Any], str]  # the value of a read out of bounds
+    type_of: Callable[[Any], str]  # the C type of a local, by name, or of an element
     is_local: Callable[[str], bool]
     is_index: Callable[[str], bool]  # a number of the type Index, which may have 32 bits
-    has_complex: bool  # whether there are complex numbers
+    has_complex: bool  # True if there are complex numbers
     used: set[str] = field(default_factory=set)  # functions and words
 
 
 class CText:
-    """Prints the statements of a kernel; ``names.used`` tells which functions they call."""
+    """Prints the statements of a kernel; ``names.used`` collects the functions they call."""
 
     def __init__(self, names: CNames, notes: Notes):
         self.names, self.notes = names, notes
-        self.indexing = False  # within an index, which is below the size of an array
+        self.indexing = False  # True within an index, which is below the size of an array
 
     def _use(self, word: str, *trees: Any) -> None:
         """Note an operator, or a function, of complex numbers."""
@@ -98,7 +98,7 @@ class CText:
     # expressions
 
     def expression(self, tree: Any, least: int = 0) -> str:
-        """An expression, in brackets where it binds less than ``least``."""
+        """The text of an expression, in brackets if its precedence is below ``least``."""
         text, level = self._expression(tree)
         return text if level >= least else f"({text})"
 
@@ -141,7 +141,7 @@ class CText:
         raise NotImplementedError(f"no C for {type(tree).__name__}")
 
     def _alike(self, *arms: Any) -> list[Any]:
-        """The arms of a choice, complex both if one is."""
+        """The arms of a conditional expression, cast to complex if one of them is."""
         if not self.names.has_complex:
             return list(arms)
         kinds = [complex_type(arm, self.names.type_of) for arm in arms]
@@ -153,12 +153,12 @@ class CText:
         return [raw(f"{kind}({self.expression(arm)})") if own else arm for arm, own in pairs]
 
     def _is_real_number(self, tree: Any) -> bool:
-        """Whether a complex number is written as a real one."""
+        """True if a complex constant is written as a real one."""
         inner = tree.args[0] if isinstance(tree, gast.Call) and len(tree.args) == 1 else tree
         return number_in(inner) is not None and "(" not in self.expression(tree)
 
     def _read(self, tree: Any) -> tuple[str, int]:
-        """An element; nothing where an index is outside."""
+        """The text of an element, with a substitute value if a checked index is out of bounds."""
         place, checked = self.names.place(tree), self.names.checked(tree)
         if not checked or getattr(tree, "is_checked", False):
             return place, _UNIT
@@ -199,7 +199,7 @@ class CText:
         return f"{left} {word} {right}", level
 
     def _may_leave_32_bits(self, tree: Any) -> bool:
-        """Whether indices, which are below 2**30, are multiplied, or several of them added."""
+        """True for a product or a nested sum of indices, each of which is below 2**30."""
         if not self._is_small(tree.left) or not self._is_small(tree.right):
             return False
         sides = (tree.left, tree.right)
@@ -210,7 +210,7 @@ class CText:
         return any(isinstance(t, gast.BinOp) for t in sides)
 
     def _is_small(self, tree: Any) -> bool:
-        """Whether C computes an expression as an Index, or an int."""
+        """True if C computes an expression as an Index or an int."""
         number = number_in(tree)
         if number is not None:
             return type(number) is int and abs(number) < LARGE
@@ -263,7 +263,7 @@ class CText:
     # statements
 
     def block(self, lines: Sequence[Any], depth: int, declared: set[str]) -> list[str]:
-        """Statements, and the declarations of what lives in them."""
+        """The text of statements, with the declarations of the locals of their block."""
         made: list[str] = []
         own = self._declarations(lines, declared)
         inner = declared | {n for n, _ in own}
@@ -280,7 +280,7 @@ class CText:
         return made
 
     def _declarations(self, lines: Sequence[Any], declared: set[str]) -> list[tuple[str, int]]:
-        """The locals that live in no smaller block than this, each with its first statement."""
+        """The locals to declare in this block, each with the number of its first statement."""
         found: dict[str, list[int]] = {}
         for k, line in enumerate(lines):
             for n in self._locals_in(line):
@@ -301,7 +301,7 @@ class CText:
         return list(seen)
 
     def _own_within(self, line: Any, n: str) -> bool:
-        """Whether each block of a statement makes a local anew before it reads it, if it does."""
+        """True if each block of a statement that uses the local ``n`` assigns it before a read."""
         if not any(blocks_in(line)) or any(n in names_in(tree) for tree in heads_of(line)):
             return False
         for block in blocks_in(line):
@@ -312,7 +312,7 @@ class CText:
         return True
 
     def _assigned_first(self, line: Any) -> str | None:
-        """The local that a statement makes without reading it."""
+        """The local that a statement assigns without reading it; else None."""
         if isinstance(line, gast.Assign) and isinstance(line.targets[0], gast.Name):
             n = line.targets[0].id
             read = (t.id for t in gast.walk(line.value) if isinstance(t, gast.Name))
@@ -373,7 +373,7 @@ class CText:
         return indented(f"{self._place(place)} {word}= {self.expression(value)};", depth)
 
     def _together(self, places: Sequence[Any], values: Sequence[Any], depth: int) -> list[str]:
-        """``a, b = b, a + b``: all values are there before the first is assigned."""
+        """A parallel assignment, as ``a, b = b, a + b``: all values come before the first store."""
         read = set().union(*map(names_in, values))
         made: list[str] = []
         kept = []
@@ -403,7 +403,7 @@ class CText:
     def _for(self, line: Any, depth: int, declared: set[str]) -> list[str]:
         own = counter = line.target.id
         before: list[str] = []
-        if self.names.is_local(own):  # in Python it is one variable, which the loop assigns
+        if self.names.is_local(own):  # in Python the counter is the same variable
             counter = f"{own}_round"
             before = indented(f"{own} = {counter};", depth + 1)
         body = self.block(line.body, depth + 1, declared | {own})
@@ -414,7 +414,7 @@ class CText:
         return [*above, *braced(self._head(line, counter), [*before, *body], depth)]
 
     def _tiled(self, line: Any, counter: str, body: list[str], depth: int) -> list[str]:
-        """A loop that all threads of a row go over together, as many rounds at a time."""
+        """A loop of which the threads of a row run one iteration each at the same time."""
         start, stop, step = bounds_of(line)
         kind = self._counter_type(start, stop)
         compared, sign = ("<", "+") if step is None else (">", "-")
@@ -427,7 +427,7 @@ class CText:
         return "Index" if self._is_small(start) and self._is_small(stop) else "long long"
 
     def _signed(self, first: str, begin: str, line: Any) -> str:
-        """A thread's number, which has no sign: C would take that of a negative start away."""
+        """A thread's number, cast to Index where C would convert a negative start to unsigned."""
         start, stop, _ = bounds_of(line)
         wider = self._is_small(start) and self._counter_type(start, stop) != "Index"
         if begin.isdigit() or not (wider or begin.startswith("-")):
@@ -439,12 +439,12 @@ class CText:
         args = [gast.Constant(0, None), *args] if len(args) == 1 else args
         start, stop = args[0], args[1]
         step = number_in(args[2]) if len(args) > 2 else 1
-        upward = step is None or step > 0  # of loops that threads share, also by a number
+        upward = step is None or step > 0  # None: a variable stride of a loop that threads share
         first, stride = getattr(line, "spread", ("", ""))  # over threads
         begin = self.expression(start, 10) if first else self.expression(start)
         if first:
             begin = first if begin == "0" else f"{begin} + {self._signed(first, begin, line)}"
-            # Where rounds are unrolled C is to know how many are left, as of a signed number alone.
+            # An unrolled loop needs a trip count that C can compute: the counter must be signed.
             signed = "(Index)" if getattr(line, "at_once", 1) > 1 else ""
             walk = f"{counter} += {signed}{stride}"
         else:
@@ -454,7 +454,7 @@ class CText:
         end = self.expression(stop, 9)
         kind = self._counter_type(start, stop)
         changing = {n for n in (line.target.id, *assigned_in(line.body)) if self.names.is_local(n)}
-        if changing & names_in(stop):  # Python looks at it once, C in each round
+        if changing & names_in(stop):  # Python evaluates it once, C in every iteration
             kept = f"{line.target.id}_end"
             while kept in names_in(line):
                 kept += "_"

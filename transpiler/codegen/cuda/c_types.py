@@ -1,4 +1,4 @@
-"""Types and numbers as CUDA C has them.
+"""The CUDA C spelling of dtypes and numbers.
 
 >>> c_type(np.dtype("f4")), c_number(0.1, np.dtype("f4")), c_number(2, np.dtype("f8"))
 ('float', '0.1f', '2.0')
@@ -27,7 +27,7 @@ C_TYPES: dict[np.dtype, str] = {
     np.dtype("c8"): "complex64",  # ours: complex_numbers
     np.dtype("c16"): "complex128",
 }
-CASTS = {  # what the target writes for a cast; a name of NumPy's, too
+CASTS = {  # the target's names for casts; NumPy's names, too
     **{t: t for t in "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()},
     **{t: t for t in ("complex64", "complex128")},
     "bool_": "bool",
@@ -45,18 +45,18 @@ KEYWORDS = frozenset(
     " switch template this thread_local throw true try typedef typeid typename union unsigned using"
     " virtual void volatile wchar_t while xor xor_eq".split()
 )
-# NVRTC has no header: the words for what no literal says
+# macros for values without a literal: NVRTC has no header for them
 DEFINITIONS = {"INF": "__int_as_float(0x7f800000)", "NaN": "__int_as_float(0x7fc00000)"}
-LARGE = 2**30  # from which on indices have 64 bits, and so has what is computed with such a number
+LARGE = 2**30  # indices from here on, and numbers computed with such a constant, have 64 bits
 
 
 def c_type(dtype: np.dtype) -> str:
-    """The word for a dtype."""
+    """The C type of a dtype."""
     return C_TYPES[np.dtype(dtype)]
 
 
 def c_number(value: Any, dtype: np.dtype | None = None) -> str:
-    """A number, of a dtype where one is given, else of Python's own."""
+    """A number as a literal of ``dtype``, or of its Python type's dtype."""
     dtype = np.dtype(dtype) if dtype is not None else np.asarray(value).dtype
     if dtype.kind == "b":
         return "true" if value else "false"
@@ -64,7 +64,7 @@ def c_number(value: Any, dtype: np.dtype | None = None) -> str:
         return _whole(int(value), dtype)
     if dtype.kind == "c":
         return _complex(complex(value), dtype)
-    with np.errstate(over="ignore"):  # beyond float32: infinite, as NumPy has it
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite, as in NumPy
         number = float(np.float32(value)) if dtype.itemsize == 4 else float(value)
     if number != number:
         return "NaN"
@@ -77,7 +77,7 @@ def c_number(value: Any, dtype: np.dtype | None = None) -> str:
 
 
 def _complex(value: complex, dtype: np.dtype) -> str:
-    """A real one is a number of a part's type, which becomes complex by itself."""
+    """A complex literal; a real value is written as a float, which C++ converts."""
     kind = np.dtype(f"f{dtype.itemsize // 2}")
     real, imag = c_number(value.real, kind), c_number(value.imag, kind)
     plain = value.imag == 0 and not np.signbit(value.imag)

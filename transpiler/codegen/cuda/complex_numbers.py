@@ -1,4 +1,4 @@
-"""Complex numbers of CUDA C, which NVRTC has no header for: a struct, and what kernels do with it.
+"""Complex numbers for CUDA C: a struct and its functions, as NVRTC has no header for them.
 
 A kernel's text has the operators and functions that it uses, and no others. They are overloads of
 C's names: ``a * b``, ``exp(z)``, ``abs(z)``; a real operand becomes a complex one by itself, as in
@@ -33,10 +33,10 @@ from calque.transpiler.primitives.logic import (
     not_equal,
 )
 
-COMPLEX = {"complex64": "f", "complex128": ""}  # and the letter of its parts' functions
+COMPLEX = {"complex64": "f", "complex128": ""}  # dtype: the suffix of its parts' C functions
 _PARTS = {"complex64": "float", "complex128": "double"}
-# what a float has less of: its largest exponential; a huge and a tiny number; the power of two that
-# brings tiny ones up
+# limits that depend on the precision: the largest exponent of exp; a huge and a tiny number; the
+# power of two that scales tiny numbers up
 _ENDS = {
     "complex64": {"far": "88", "huge": "1e37f", "tiny": "1e-30f", "up": "40"},
     "complex128": {"far": "709", "huge": "1e300", "tiny": "1e-290", "up": "108"},
@@ -54,7 +54,7 @@ _TWO = "__device__ __forceinline__ {T} operator{op}({T} a, {T} b)"
 _ONE = "__device__ {T} {name}({T} z)"
 _SHORT = "__device__ __forceinline__ {T} {name}({T} z)"
 _TEST = "__device__ __forceinline__ bool {name}({T} z)"
-# what is used: what that needs, and its text
+# function: the functions that it needs, and its text
 _TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "+": ((), _TWO + "\n{{\n    return {T}(a.real + b.real, a.imag + b.imag);\n}}"),
     "-": ((), _TWO + "\n{{\n    return {T}(a.real - b.real, a.imag - b.imag);\n}}"),
@@ -320,7 +320,7 @@ _TEXTS |= {
 _FUNCTIONS = frozenset(
     "abs exp exp2 expm1 log log2 log10 sqrt sin cos tan sinh cosh tanh isnan isinf isfinite".split()
 )
-_OF_REALS = ("abs", "isnan", "isinf", "isfinite", *CASTS)  # what these give is not complex
+_OF_REALS = ("abs", "isnan", "isinf", "isfinite", *CASTS)  # functions with a real result
 _POWERS = (power, float_power, scalars.pow_)
 _ARITHMETIC = re.compile(r"\{\d\} [-+*] \{\d\}")
 
@@ -331,12 +331,12 @@ def functions() -> list[str]:
 
 
 def is_complex(s: Apply) -> bool:
-    """Whether an operation has complex numbers among its operands, or gives one."""
+    """True if an operation has a complex operand or a complex result."""
     return any(t.dtype.kind == "c" for t in (*map(plain_type, s.args), s.out.type))
 
 
 def spelled_complex(s: Apply) -> str | None:
-    """The text of an elementwise operation on complex numbers; None where there is none."""
+    """The text of an elementwise operation on complex numbers; None if there is none."""
     primitive = s.primitive
     scalar = primitive.scalar or ""
     if primitive in _POWERS:
@@ -364,7 +364,7 @@ def spelled_complex(s: Apply) -> str | None:
 
 
 def _power(s: Apply) -> str:
-    """By products where the exponent is a whole number."""
+    """The text of a power: products where the exponent is an integer."""
     exponent = s.args[1]
     whole = s.out.type.dtype.kind == "c" and isinstance(exponent, (int, float, complex, np.number))
     if not whole or exponent != int(np.real(exponent)) or not 0 < abs(exponent) < 100:
@@ -377,7 +377,7 @@ def _power(s: Apply) -> str:
 
 
 def complex_type(tree: Any, type_of: Callable[[Any], str]) -> str:
-    """The type of an expression, if it is complex; else nothing."""
+    """The C type of a complex expression; an empty string for any other."""
     match tree:
         case gast.Constant(value=complex()):
             return "complex128"
@@ -399,13 +399,13 @@ def complex_type(tree: Any, type_of: Callable[[Any], str]) -> str:
 
 
 def needs(word: str) -> list[str]:
-    """What a text needs first: ``log of complex64`` for powers."""
+    """The functions that a function's text calls: ``log of complex64`` for powers."""
     what, _, kind = word.partition(" of ")
     return [f"{n} of {kind}" if n in _TEXTS else n for n in _TEXTS[what][0]]
 
 
 def is_defined(word: str) -> bool:
-    """Whether this is an operator, or a function, of complex numbers."""
+    """True if ``word`` names an operator or a function of complex numbers."""
     what, _, kind = word.partition(" of ")
     return kind in COMPLEX and what in _TEXTS
 
@@ -420,8 +420,8 @@ def definition(word: str) -> str:
 
 
 def structs(kinds: list[str]) -> str:
-    """The types that are used."""
+    """The struct definitions of the complex types in ``kinds``."""
     text = _STRUCT
-    if len(kinds) == 1:  # no other to be made of
+    if len(kinds) == 1:  # no conversion from the other type
         text = re.sub(r"    template <class Other>\n.*\n", "", text)
     return "\n".join([text, *(f"typedef Complex<{_PARTS[kind]}> {kind};" for kind in kinds)])

@@ -53,7 +53,7 @@ from calque.transpiler.loops.put_together import Scanned, is_scan, scans
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
-_FEW = 256  # rounds: no block more
+_FEW = 256  # iterations that need no further block of threads
 
 
 @dataclass
@@ -65,7 +65,7 @@ class CudaKernel:
 
 
 class CudaLauncher(Launcher):
-    """Writes the launcher; ``cuda_kernels`` are what it launches, ``used`` what they call."""
+    """Writes the launcher; ``cuda_kernels`` are launched, ``used`` are the functions they call."""
 
     cuda_kernels: list[CudaKernel]
 
@@ -84,7 +84,7 @@ class CudaLauncher(Launcher):
 
     @cached_property
     def device(self) -> set[Var]:
-        """The numbers that lie in the GPU's memory."""
+        """The scalars that are in the GPU's memory."""
         return device_numbers(self.program)
 
     @cached_property
@@ -104,29 +104,29 @@ class CudaLauncher(Launcher):
 
     @cached_property
     def _stored(self) -> int:
-        """The memory that anything stores into."""
+        """The set of memory that some statement stores into, as a bit mask."""
         found = 0
         for s in self.program.body.statements:
             found |= self.memory.writes(s)
         return found
 
     def _assigned(self, out: Var, s: Statement) -> Any:
-        """An element is a view in CuPy: a copy, where its array is stored into."""
+        """Assign an element; copy it if its array is stored into, as CuPy returns a view."""
         made = super()._assigned(out, s)
         if self.expressions.inside or not isinstance(s, Apply) or s.primitive is not getitem:
             return made
         if not out.type.ndim and self.memory.at(s.args[0]) & self._stored:
-            plain = out.type.weak  # Python's own already
+            plain = out.type.weak  # a Python number already
             made.value = made.value if plain else call(attribute(made.value, "copy"))
         return made
 
     def _augmented(self, own: str, s: Apply, tree: Any) -> tuple[Any, Any, Atom] | None:
-        """Not of numbers on the device, which CuPy would change for all that have them."""
+        """None for scalars on the device: CuPy would change them under all their names."""
         there = not self.expressions.inside and s.out in self.device
         return None if there else super()._augmented(own, s, tree)
 
     def _unplaced(self, s: Statement, depth: int) -> list[Any]:
-        """A message shows numbers on the device as plain Python shows them."""
+        """Write an effect; its message shows scalars on the device as Python numbers."""
         if not isinstance(s, Effect) or self.device.isdisjoint(core.operands(s)):
             return super()._unplaced(s, depth)
         made = on_host(s, self.expressions.operands(s.args), self.device)
@@ -135,7 +135,7 @@ class CudaLauncher(Launcher):
     # launches
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
-        """What is made for a kernel, its launch, and what puts the blocks' parts together."""
+        """A kernel's launch, with its allocations and the reduction of the blocks' parts."""
         grid = grid_of(s)
         scope = KernelScope(self, s, grid, self.device, self.sizes)
         made = self._written_kernel(s, grid, scope, self._lines_of(s, grid, scope))
@@ -175,7 +175,7 @@ class CudaLauncher(Launcher):
         return self._launch(s, grid, kernel, first, here, scope.checks)
 
     def _pattern(self, var: Var, symbols: dict[str, int]) -> Any:
-        """An array's sizes, with numbers for what they are made of: what kernels share is equal."""
+        """An array's sizes with numbered symbols: equal for arrays that can share a kernel."""
         made, given = [], self.sizes.places
         for dim in map(self.sizes.resolved, var.type.dims):
             terms = dim.terms if isinstance(dim, Dim) else ()
@@ -185,7 +185,7 @@ class CudaLauncher(Launcher):
         return tuple(made)
 
     def _size_told(self, number: Var, symbols: dict[str, int]) -> Any:
-        """A number that is made of the arrays' sizes, by their numbers: kernels may ask it."""
+        """A scalar as a sum of numbered symbols of array sizes; None if it is no such sum."""
         dim = self.program.dim_values.get(number)
         dim = None if dim is None else self.sizes.resolved(dim)
         if not isinstance(dim, Dim) or not dim_symbols(dim) <= symbols.keys():
@@ -226,7 +226,7 @@ class CudaLauncher(Launcher):
                     cell = f"{own}_out" if own in before else own
                     made.append(self._new_number(cell, var.type.dtype))
                     given.append(name(cell))
-                    if cell != own:  # what was there is read by the kernel
+                    if cell != own:  # the kernel reads the previous value
                         combined.append(gast.Assign([target(name(own))], name(cell), None))
                 case ("parts", (var, how)):
                     out = here.get(var, var)
@@ -273,7 +273,7 @@ class CudaLauncher(Launcher):
         return gast.Subscript(shape, constant(axis), gast.Load())
 
     def _shape(self, grid: Grid) -> tuple[Any, Any]:
-        """The blocks, and the threads of each, as the launcher says them."""
+        """The expressions of a launch for the number of blocks and the threads of each."""
         ends = [self._rounds(loop) for loop in grid.loops]
         if grid.form == "serial":
             return None, constant(1)
@@ -287,7 +287,7 @@ class CudaLauncher(Launcher):
         return call(name("tiles"), *ends), gast.Tuple([constant(32), constant(8)], gast.Load())
 
     def _columns(self, grid: Grid) -> Any:
-        """The rounds that a row's threads share; few, where they are not the same in all rows."""
+        """The trip count of the loop that a row's threads share; 1 if it differs between rows."""
         loop = grid.columns
         assert loop is not None
         own = {*core.defined_vars(Block(list(grid.loops)))}
@@ -301,7 +301,7 @@ class CudaLauncher(Launcher):
         return self._rounds(loop) if all(map(is_known, ends)) else constant(1)
 
     def _rounds(self, loop: For) -> Any:
-        """How many rounds a loop has; from a small number on, as good as from zero."""
+        """The trip count of a loop; approximately its stop, if it starts at a small number."""
         stop = self._bound(loop.stop)
         if not isinstance(loop.start, Var) and 0 <= loop.start < _FEW:
             return stop
@@ -310,15 +310,15 @@ class CudaLauncher(Launcher):
         return gast.BinOp(stop, gast.Sub(), self._bound(loop.start))
 
     def _bound(self, atom: Atom) -> Any:
-        """The end of a loop of a kernel, by the names that arrays have before the launch."""
+        """The bound of a kernel's loop, by the names that arrays have before the launch."""
         return _Given(self, self._scope).visit(self.expressions.atom(atom))
 
     def _width(self, line: str) -> int:
-        """Within kernels, of the line as C: ``1.67f`` for ``np.float32(1.67)``."""
+        """The width of a line; within kernels of the C text: ``1.67f`` for ``np.float32(1.67)``."""
         return len(_SINGLE.sub(r"\1f", line)) if self._grid is not None else len(line)
 
     def _store(self, s: Apply, depth: int) -> list[Any]:
-        """What threads add to cells that the data choose, they add one after the other."""
+        """Write a store; additions at data-dependent indices are atomic on several threads."""
         lines = super()._store(s, depth)
         lines = lines if self._grid is None else lines[:1]  # without the name of the new version
         shared = self._grid is not None and self._grid.form != "serial"
@@ -332,7 +332,7 @@ class CudaLauncher(Launcher):
     # checked indices
 
     def _apply(self, s: Apply, depth: int) -> list[Any]:
-        """Where an index is checked, what is said of it where it is outside."""
+        """Write an operation; a checked index gets the arguments that report an index error."""
         lines = super()._apply(s, depth)
         if id(s) in self._scanned:
             lines[-1].scanned = self._scanned[id(s)]
@@ -353,18 +353,18 @@ class CudaLauncher(Launcher):
     # within kernels
 
     def _moves(self, outs: tuple[Var, ...], atoms: list[Atom], depth: int) -> list[Any]:
-        """Within kernels of numbers alone: an array's versions are one parameter."""
+        """Assign variables; within kernels scalars only: an array's versions are one parameter."""
         pairs = list(zip(outs, atoms, strict=True))
         if self._grid is not None:
             pairs = [(out, atom) for out, atom in pairs if not out.type.ndim]
         return super()._moves(tuple(o for o, _ in pairs), [a for _, a in pairs], depth)
 
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
-        """As in other kernels; rows store by one thread, and wait for what others stored."""
+        """Write a block; where threads share a row, one of them stores, with barriers between."""
         if self._grid is None or id(block) not in self._grid.alike:
             return super()._kernel_block(block, depth)
         made: list[Any] = []
-        written: set[Var] = set()  # since the row's threads last waited for each other
+        written: set[Var] = set()  # arrays stored into since the last barrier of the row's threads
         seen: set[Var] = set()
         phase, self._quoted = "", self._header()
         both = block is self._grid.loops[-1].body and self._phase_of(self._grid.loops[0]) == BOTH
@@ -388,7 +388,7 @@ class CudaLauncher(Launcher):
                 made += self._comment(s, depth)
             made += lines
         if seen & written and block is not self._grid.loops[-1].body:
-            made.append(self._wait())  # before the next round
+            made.append(self._wait())  # before the next iteration
         return made
 
     def _wait(self) -> Any:
@@ -396,7 +396,7 @@ class CudaLauncher(Launcher):
         return statement("row_wait();")
 
     def _phase_said(self, found: str) -> str:
-        """None over a row's loop that has both phases: they are said within."""
+        """The phase comment of a kernel; empty for rows with both phases, commented within."""
         rows = self._grid is not None and self._grid.form == "rows"
         return "" if rows and found == BOTH else found
 
@@ -441,14 +441,14 @@ class CudaLauncher(Launcher):
 
 
 def _as_stored(s: Apply, line: Any) -> Any:
-    """A store whose value is brought to the array's dtype, if that is one of integers."""
+    """A store whose value is cast to the array's dtype, if that is an integer one."""
     dtype, value = s.out.type.dtype, s.args[1]
     match line:
         case gast.AugAssign(target=place, op=operator) if not getattr(line, "is_atomic", False):
             text = stored_text(operator, dtype)
             if text is not None:
                 before = gast.Subscript(place.value, place.slice, gast.Load())
-                before.is_checked = True  # as the place that it is stored to
+                before.is_checked = True  # as is the index of the store
                 return gast.Assign([place], fill_expression(text, [before, line.value]), None)
         case gast.Assign() if isinstance(value, Var):
             text = whole_text(value.type.dtype, dtype)
@@ -458,7 +458,7 @@ def _as_stored(s: Apply, line: Any) -> Any:
 
 
 class _Given(gast.NodeTransformer):
-    """Names of arrays' versions as those of the arrays that a kernel is given."""
+    """Replaces names of arrays' versions by the names of the kernel's parameters."""
 
     def __init__(self, writer: CudaLauncher, scope: KernelScope):
         self.writer, self.scope = writer, scope
@@ -473,7 +473,7 @@ class _Given(gast.NodeTransformer):
 
 
 def _place_text(s: Apply) -> Any:
-    """Where an index stands in the user's source."""
+    """The file, line and statement of an index in the user's source, as a constant."""
     origin = s.origin
     if origin is None:
         return constant("generated code")

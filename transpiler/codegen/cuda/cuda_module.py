@@ -31,7 +31,7 @@ _HOST_WORDS = frozenset(
 _COUNTS = {n: slice(0, 1) for n in ("empty", "zeros", "ones", "full", "identity")}
 _COUNTS |= {n: slice(None) for n in ("arange", "eye", "tri", "indices")}
 _COUNTS |= {n: slice(1, None) for n in ("broadcast_to", "reshape", "repeat", "tile", "roll")}
-# no ufuncs, and a number if they are given numbers
+# CuPy functions that are no ufuncs, and return a number for numbers
 _OF_NUMBERS = frozenset([np.where, np.sum, np.prod, np.max, np.min, np.mean, np.any, np.all])
 _HELPERS = (
     *("accumulated", "blocks", "checked_index", "kernel", "outside", "parts_of"),
@@ -56,7 +56,7 @@ void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
 def cuda_function(
     function: core.Function, comments: bool = True, asking: Builder | None = None
 ) -> str:
-    """The launcher, and the text of its kernels."""
+    """The text of the launcher and of its kernels."""
     launcher, code, bound = _parts(function, comments, asking)
     kernels = "\n".join(filter(None, [code, bound]))
     return "\n\n\n".join(filter(None, [launcher.rstrip(), kernels.rstrip()])) + "\n"
@@ -65,7 +65,7 @@ def cuda_function(
 def _parts(
     function: core.Function, comments: bool, asking: Builder | None
 ) -> tuple[str, str, str]:
-    """The launcher, the text of its kernels, and the lines that make them functions."""
+    """The launcher, the text of its kernels, and the lines that compile them."""
     writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
     assert isinstance(writer, CudaLauncher)
     paths = {v: writer.expressions.atom(v) for v in function.params}
@@ -90,7 +90,7 @@ def _parts(
 
 
 def _filled(found: re.Match[str]) -> str:
-    """A launch whose arguments fill their lines, rather than one on each."""
+    """A launch whose arguments fill their lines, instead of one argument a line."""
     indent, called, text = found.groups()
     inner = indent + "    "
     lines = [""]
@@ -122,7 +122,7 @@ def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
 
 
 def _on_device(tree: Any, writer: CudaLauncher) -> Any:
-    """NumPy's functions become CuPy's, but for dtypes and what is done to the host's numbers."""
+    """Replace NumPy's functions by CuPy's, except dtypes and functions of numbers on the host."""
     kept = {
         id(node.func)
         for node in gast.walk(tree)
@@ -144,7 +144,7 @@ def _on_device(tree: Any, writer: CudaLauncher) -> Any:
 
 
 def _integers_in(node: gast.Call) -> slice | None:
-    """The arguments of a call that are integers of the host: sizes, and ends of ranges."""
+    """The arguments of a call that must be integers on the host: sizes and range bounds."""
     match node.func:
         case gast.Name(id="range" | "min" | "max"):
             return slice(None)
@@ -156,18 +156,18 @@ def _integers_in(node: gast.Call) -> slice | None:
 
 
 def _of_host(part: Any, writer: CudaLauncher) -> Any:
-    """An integer, or several, on the host, which waits for what is computed on the device."""
+    """An integer, or several, brought to the host, which waits for the device."""
     if isinstance(part, (gast.Tuple, gast.List)):
         part.elts = [_of_host(e, writer) for e in part.elts]
         return part
     shown = getattr(part, "shows", None) or getattr(part, "argument", None)
-    several = shown is not None and shown.type.ndim > 0  # how often each element is repeated, say
+    several = shown is not None and shown.type.ndim > 0  # as the repeats of each element
     there = part is not None and not several and _is_there(part, writer)
     return call(name("int"), part) if there else part
 
 
 def _has_floats(part: Any) -> bool:
-    """True if an expression reads numbers that are no integers: a larger one of two, say."""
+    """True if an expression reads scalars that are no integers, as a maximum of two may."""
     if isinstance(part, gast.Attribute) and part.attr in ("size", "shape", "ndim"):
         return False
     shown = getattr(part, "shows", None) or getattr(part, "argument", None)
@@ -177,7 +177,7 @@ def _has_floats(part: Any) -> bool:
 
 
 def _is_there(part: Any, writer: CudaLauncher) -> bool:
-    """True if a number is computed of arrays, or of numbers on the device."""
+    """True if a number is computed from arrays or from scalars on the device."""
     match part:
         case gast.Attribute(attr="size" | "shape" | "ndim"):
             return False
@@ -195,7 +195,7 @@ def _is_there(part: Any, writer: CudaLauncher) -> bool:
 
 
 def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
-    """True of a function, or a sum and the like, of numbers alone that the host knows."""
+    """True for a function, a sum or a similar call whose operands are all numbers on the host."""
     called = getattr(np, getattr(node.func, "attr", ""), None)
     if called not in _OF_NUMBERS and not isinstance(called, np.ufunc):
         return False
@@ -205,7 +205,7 @@ def _is_of_numbers(node: gast.Call, writer: CudaLauncher) -> bool:
             case gast.Attribute(attr="size" | "shape" | "ndim"):
                 return True
             case gast.Call(func=gast.Name(id="bool" | "complex" | "float" | "int")):
-                return True  # Python's own number, whatever it was
+                return True  # the result is a Python number
             case gast.Name(id=own):
                 var = getattr(part, "shows", None)
                 if var is None:

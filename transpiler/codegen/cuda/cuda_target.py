@@ -1,4 +1,4 @@
-"""CUDA C as a target: what its kernels may hold, and how that is written.
+"""CUDA C as a target: the operations that its kernels may hold, and their spelling.
 
 >>> CUDA.cast(np.dtype("f4"))
 'float32({0})'
@@ -60,7 +60,7 @@ from calque.transpiler.primitives.logic import (
 from calque.transpiler.primitives.record import Lacking, Primitive
 from calque.transpiler.primitives.sorting import searchsorted
 
-# Functions that CUDA has under the record's name; those of float end in f.
+# Functions that CUDA has under the primitive's name; those for float end in f.
 _SAME = (
     "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
     " asinh acosh atanh cbrt erf erfc erfcx hypot sqrt floor ceil trunc rint fmod copysign fmax"
@@ -87,7 +87,7 @@ class Cuda(Target):
     ).union(KEYWORDS, names(), _NAMED.values(), (f"{n}f" for n in _NAMED.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
-        """Loops over numbers; others stay on the host, with the loops in them as kernels."""
+        """True for loops over scalars; other loops stay on the host, with kernels inside."""
         match s:
             case For() | While():
                 if not looping and isinstance(s, While) and _has_parallel(s):
@@ -107,7 +107,7 @@ class Cuda(Target):
         if any(i is core.UNDEFINED for i in s.inits) or not _keeps_arrays(s):
             return False
         if isinstance(s, For) and isinstance(s.step, Var) and not s.parallel:
-            return False  # which way it counts is not known
+            return False  # the direction is not known
         return all(self.can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
 
     def _can_hold(self, s: Apply) -> bool:
@@ -123,7 +123,7 @@ class Cuda(Target):
         return numbers and self.operation(s) is not None
 
     def can_be_scalar(self, s: Apply) -> bool:
-        """Of numbers that C has, and functions that CUDA has."""
+        """True if C has the dtypes and CUDA the function of an elementwise operation."""
         if any(type(a) is int and a.bit_length() > 63 for a in s.args):
             return False
         if not _has_c_types(s):
@@ -131,27 +131,27 @@ class Cuda(Target):
         if s.primitive is searchsorted:
             return finds_place(*map(plain_type, s.args[:2]))
         if s.primitive.kind != "elementwise" and s.primitive not in (where, *_CONVERSIONS):
-            return True  # element forms, of which the elementwise parts are asked
+            return True  # written as elementwise parts, each of which is tested
         if s.out.type.dtype.kind == "b" and s.primitive in (add, multiply, maximum, minimum, power):
             return False
         return self.operation(s) is not None
 
     def stands_alone(self, s: Statement) -> bool:
-        """An index that is checked: its name is asked for before it is used."""
+        """True for a checked index, which needs a name: it is compared before it is used."""
         return isinstance(s, Apply) and s.primitive is checked_index
 
     def may_raise(self, s: Statement) -> bool:
-        """An index that is neither proven to be inside nor checked."""
+        """True for an index that is neither proven to be in bounds nor checked."""
         if not isinstance(s, Apply) or not is_access(s):
             return False
         return not s.proven
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
-        """Numbers."""
+        """True for scalars: they can be written within other expressions."""
         return s.primitive.kind == "size" or (not s.out.type.ndim and self._can_hold(s))
 
     def outside(self, s: Apply) -> str | None:
-        """What CuPy has it as, where that is not NumPy's name."""
+        """CuPy's template for an operation outside of kernels, if it is not NumPy's; else None."""
         found = s.primitive.cupy
         if callable(found):
             found = found(s.args, s.params)
@@ -161,7 +161,7 @@ class Cuda(Target):
         return found
 
     def call(self, s: Apply) -> str | None:
-        """Conversions, and the place in a sorted array."""
+        """The template of a conversion or of ``searchsorted``; else None."""
         if s.primitive is searchsorted:
             places, value = (plain_type(a).dtype for a in s.args[:2])
             same = places == value and isinstance(s.args[1], Var)
@@ -178,7 +178,7 @@ class Cuda(Target):
         return None
 
     def operation(self, s: Apply) -> str | None:
-        """Operators, and functions of numbers."""
+        """The template of an operator or a scalar function; else None."""
         if is_complex(s):
             return self.call(s) or spelled_complex(s)
         loop = _loop_dtypes(s)
@@ -186,7 +186,7 @@ class Cuda(Target):
         return self.call(s) or own or _power(s) or _divided(s) or _spelled(s)
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
-        """All that C would promote otherwise."""
+        """For each operand, the dtype to cast it to where C promotes differently; else None."""
         loop = _loop_dtypes(s)
         own = [plain_type(a).dtype for a in s.args]
         if is_complex(s):  # a real number becomes complex by itself
@@ -201,12 +201,12 @@ class Cuda(Target):
                 w for j, w in enumerate(own) if j != k and not (s.primitive is where and j == 0)
             ]
             converted = want.kind == "f" and want in others and have.kind in "iub"
-            same = have == want or want.kind == "O"  # Python compares its integers as they are
+            same = have == want or want.kind == "O"  # Python integers are compared exactly
             made.append(None if same or (converted and "(" not in text) else want)
         return made
 
     def result_cast(self, s: Apply) -> np.dtype | None:
-        """C's integers have at least 32 bits."""
+        """The dtype to cast a result back to: C computes small integers with 32 bits."""
         out, loop = s.out.type, _loop_dtypes(s)
         wide = (
             out.dtype == np.float64
@@ -216,11 +216,11 @@ class Cuda(Target):
         return out.dtype if wide else integer_result(s, self.operation(s) or "", loop)
 
     def cast(self, dtype: np.dtype) -> str:
-        """A name of NumPy's, which the printer writes as C's cast."""
+        """The template of a cast: a NumPy name, which the printer writes as a C cast."""
         return f"{dtype_name(dtype)}({{0}})"
 
     def literal(self, value: Any, dtype: np.dtype | None, s: Apply) -> tuple[Any, np.dtype | None]:
-        """A number of the dtype in which is computed."""
+        """A number, and the dtype of the computation, in which its literal is written."""
         if dtype is None and isinstance(value, np.generic):
             value, dtype = value.item(), value.dtype
         if dtype is None:
@@ -242,16 +242,16 @@ CUDA = Cuda()
 
 
 def _has_parallel(s: Statement) -> bool:
-    """Whether a loop holds one that a grid of threads would run."""
+    """True if a loop holds a parallel loop, which a grid of threads could run."""
     return any(isinstance(t, For) and t.parallel for b in core.blocks_of(s) for t in core.walk(b))
 
 
 def _keeps_arrays(s: For | While) -> bool:
-    """Whether each array that a loop carries stays in its memory: kernels exchange no pointers."""
+    """True if each array that a loop carries keeps its memory: kernels swap no pointers."""
     made = {o: t for t in core.walk(s.body) for o in t.outs}
 
     def begins(atom: Any) -> set[Any]:
-        """The arrays of which one is a later version."""
+        """The arrays of which ``atom`` may be a later version."""
         match made.get(atom):
             case Apply() as t if is_plain_store(t):
                 return begins(t.args[0])
@@ -273,7 +273,7 @@ def _has_c_types(s: Apply) -> bool:
 
 
 def _is_element(s: Apply) -> bool:
-    """Whether one element is read, or a number stored to one."""
+    """True if a statement reads one element or stores a scalar into one."""
     base = s.args[0]
     items = s.params["index"]
     first = s.primitive.first_index
@@ -285,9 +285,9 @@ def _is_element(s: Apply) -> bool:
 
 
 def _loop_dtypes(s: Apply) -> list[np.dtype]:
-    """The dtypes that NumPy brings the operands to before it computes."""
+    """The dtypes that NumPy casts the operands to before it computes."""
     found = loop_dtypes(s)[: len(s.args)]
-    if any(d.kind == "O" for d in found):  # of Python's own, which have no end
+    if any(d.kind == "O" for d in found):  # Python integers, which are unbounded
         found = [np.result_type(*(plain_type(a).dtype for a in s.args))] * len(found)
     return compared_in(s, found)
 
@@ -303,7 +303,7 @@ def _spelled(s: Apply) -> str | None:
         return f"({{0}} != 0) {word} ({{1}} != 0)" if _kinds(s) != {"b"} else f"{{0}} {word} {{1}}"
     if primitive is logical_xor:
         return "({0} != 0) != ({1} != 0)"
-    negates = primitive is invert and last.kind == "b"  # of C's bools, ~ makes integers
+    negates = primitive is invert and last.kind == "b"  # ~ of a C bool is an integer
     if negates or primitive is logical_not or primitive.arithmetic == "not":
         return "not {0}"
     if primitive.arithmetic in ("and", "or"):
@@ -339,7 +339,7 @@ def _spelled(s: Apply) -> str | None:
 
 
 def _is_plain(atom: Any) -> bool:
-    """True if an operand is Python's number: of bounds that are NumPy keeps the sign of a zero."""
+    """True if an operand is a Python number: NumPy keeps a zero's sign for such bounds."""
     return atom.type.weak if isinstance(atom, Var) else not isinstance(atom, np.generic)
 
 
@@ -352,7 +352,7 @@ def _shifts(s: Apply) -> bool:
 
 
 def _divided(s: Apply) -> str | None:
-    """Division as Python's and NumPy's: C's of integers cuts towards zero."""
+    """The text of a division as in Python and NumPy: C truncates integer quotients to zero."""
     last = _loop_dtypes(s)[-1] if s.args else s.out.type.dtype
     if s.primitive is divide:
         return "{0} / {1}" if last.kind == "f" else None
@@ -363,7 +363,7 @@ def _divided(s: Apply) -> str | None:
 
 
 def _power(s: Apply) -> str | None:
-    """Powers that are products, quotients and square roots; else CUDA's function."""
+    """The text of a power: products, quotients or square roots; else CUDA's function."""
     if s.primitive not in _POWERS and (s.primitive.scalar or "") not in ("pow", "{0} * {0}"):
         return None
     dtype = s.out.type.dtype

@@ -1,8 +1,8 @@
-"""Functions that kernels of CUDA C call and CUDA has not: their text, and what that needs first.
+"""Device functions that CUDA lacks: their text, and the functions that it needs.
 
-A name without a letter at its end is of ``double``, with an f of ``float``, with an l of ``long
-long``, as in C's own ``fmod`` and ``fmodf``, with a u of that without a sign; with a c of
-``complex64``, with a z of ``complex128``, as in BLAS.
+The last letter of a name is its type: none for ``double``, f for ``float``, l for ``long long``,
+as in C's ``fmod`` and ``fmodf``, u for ``unsigned long long``; c for ``complex64`` and z for
+``complex128``, as in BLAS.
 
 >>> print(definitions({"maximumf"}))
 __device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in NumPy
@@ -33,7 +33,7 @@ _REALS = ("double", "float")
 _WHOLE = ("long long", "unsigned long long")
 _ALL = (*_REALS, *_WHOLE)
 _SHUFFLE = re.compile(r"(__shfl\w+)\(0xffffffff, value, (\w+)\)")
-# name: the types it is for, and its text
+# name: the types that it exists for, and its text
 _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
     "maximum": (
         _ALL,
@@ -91,7 +91,7 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "\n}}",
     ),
 }
-# how the values of threads are put together: of two, and of none
+# reductions across threads: the combination of two values, and the identity
 COMBINED = {
     "sum": ("value + other", "0"),
     "product": ("value * other", "1"),
@@ -323,7 +323,7 @@ __device__ __forceinline__ bool comes_before(T a, T b)  // NaN is the largest nu
 
 
 def names() -> frozenset[str]:
-    """All that may be defined: nothing of the user's is called so.
+    """The names of all device functions, which the user's names must avoid.
 
     >>> sorted(n for n in names() if "square" in n)
     ['square', 'square_less_1', 'squarec', 'squaref', 'squarel', 'squareu', 'squarez']
@@ -336,7 +336,7 @@ def names() -> frozenset[str]:
 
 
 def suffix(dtype: np.dtype) -> str:
-    """The letter at a function's end for numbers of a dtype.
+    """The last letter of the names of functions for a dtype.
 
     >>> suffix(np.dtype("f4")), suffix(np.dtype("i1")), suffix(np.dtype("c16"))
     ('f', 'l', 'z')
@@ -386,7 +386,7 @@ def combined_text(how: str, dtype: np.dtype) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Sums and products of integers with a sign, which C leaves undefined where they overflow."""
+    """A text with signed integer sums and products that wrap around instead of being undefined."""
     text = text.replace("value + other", "wrapped_sum(value, other)")
     text = text.replace("value * other", "wrapped_product(value, other)")
     text = text.replace("return x * x;", "return wrapped_product(x, x);")
@@ -395,7 +395,7 @@ def _wrapped(text: str) -> str:
 
 
 def _of_parts(text: str, type_: str) -> str:
-    """Shuffles, which are of CUDA's own types, of each part of a complex number."""
+    """A text with shuffles of complex numbers written for each part: CUDA shuffles reals only."""
     shuffled = rf"{type_}(\1(0xffffffff, value.real, \2), \1(0xffffffff, value.imag, \2))"
     text = _SHUFFLE.sub(shuffled, text)
     long = re.compile(r"^( +)(.{90,}?\(0xffffffff, value.real, \w+\)), ", re.M)
@@ -403,7 +403,7 @@ def _of_parts(text: str, type_: str) -> str:
 
 
 def _needed(name: str, text: str) -> set[str]:
-    """What a text needs first."""
+    """The functions that a function's text calls."""
     if complex_numbers.is_defined(name):
         return set(complex_numbers.needs(name))
     called = set(re.findall(r"\b(\w+)(?:<T>)?\(", text)) - {name}
@@ -415,7 +415,7 @@ def _needed(name: str, text: str) -> set[str]:
 
 
 def definitions(used: Iterable[str]) -> str:
-    """The text of the functions and words that are used and CUDA has not, in order."""
+    """The definitions of the used functions and macros that CUDA lacks, in order."""
     texts: dict[str, str] = {}
 
     def add(name: str) -> None:

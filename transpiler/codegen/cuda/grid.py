@@ -1,15 +1,16 @@
-"""Which threads run which rounds of a kernel's loops.
+"""Thread mapping: the iterations of a kernel's loops that each CUDA thread runs.
 
-A kernel is one loop, with what is in it. Its forms::
+A kernel is one loop with its body. Its forms::
 
-    elements   a thread a round, or a round of two or three nested loops: columns on threadIdx.x
-    rows       a warp a round, or a block where rows are long (the launcher says): its threads share
-               the rounds of the loops within, along memory
-    scan       a block, whose threads share the rounds that continue sums of those before
-    serial     one thread, where rounds wait for each other otherwise
+    elements   a thread for each iteration of one loop or of two or three nested ones, with columns
+               along threadIdx.x
+    rows       a warp for each iteration, or a block if rows are long (the launcher decides); its
+               threads share the iterations of the inner loops, along memory
+    scan       a block, whose threads share iterations that continue sums of earlier ones
+    serial     one thread, for iterations with other dependences
 
-In each, what rounds put together (a sum, a maximum) is put together by a block's threads at the
-end, and the blocks' parts by a second launch: in one order, whatever the GPU.
+In each form, reductions over iterations (a sum, a maximum) are combined across a block's threads at
+the end, and the blocks' parts by a second launch: in the same order on every GPU.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from calque.transpiler.primitives import random
 from calque.transpiler.primitives.elementwise import divide
 from calque.transpiler.primitives.indexing import getitem, update_add
 
-_FEW_ROUNDS = 32  # of an inner loop, which one thread runs as well
+_FEW_ROUNDS = 32  # iterations of an inner loop that a single thread may run
 _MUCH = 40  # operations
 IDENTITY = {"sum": 0, "product": 1}
 _DRAWN = {*random.AT_PLACE.values(), random.word}
@@ -47,13 +48,13 @@ ALONG = ("threadIdx.x", "blockDim.x")
 
 @dataclass
 class Grid:
-    """A kernel's form: ``spread`` tells of loops, by id, which rounds are a thread's.
+    """A kernel's thread mapping: ``spread`` maps loops, by id, to the iterations of a thread.
 
-    ``loops`` are those that the grid's blocks share, outer first. ``lanes`` are loops that a row's
-    threads share, ``columns`` the first of them, and ``alike`` the blocks, by id, around them,
-    where all of these do the same; ``totals``, what all threads put together. ``terms`` are the
-    additions, by id, that stand beside a loop which a row's threads share: which operand one of
-    these threads adds, and how.
+    ``loops`` are shared by the grid's blocks, outer first. ``lanes`` are loops that a row's threads
+    share, ``columns`` the first of them, and ``alike`` the blocks of statements around them, by id,
+    which all threads of a row execute. ``totals`` are reductions over all threads. ``terms`` are
+    additions, by id, beside a loop that a row's threads share: the operand that only one of these
+    threads adds, and the kind of reduction.
     """
 
     form: str
@@ -67,7 +68,7 @@ class Grid:
 
 
 def grid_of(kernel: Kernel) -> Grid:
-    """The form of a kernel, from its loops."""
+    """The thread mapping of a kernel, from its loops."""
     loop = kernel.body.statements[-1]
     if isinstance(loop, For) and is_scan(loop) and (counts(loop) or _FEW_ROUNDS) >= _FEW_ROUNDS:
         return Grid("scan", lanes={id(loop)}, columns=loop)
@@ -78,7 +79,7 @@ def grid_of(kernel: Kernel) -> Grid:
     last = nest[-1]
     inner = [s for s in last.body.statements if isinstance(s, For) and _is_shared(s)]
     inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
-    outer = 1 if totals else 2  # the blocks of planes have no parts of their own
+    outer = 1 if totals else 2  # blocks of planes have no partial results
     if len(nest) <= outer and inner and along_memory(inner, last):
         return _rows(nest, totals)
     if totals and len(nest) > 1:
@@ -89,13 +90,13 @@ def grid_of(kernel: Kernel) -> Grid:
 
 
 def _nest(kernel: Kernel) -> list[For]:
-    """The loops, one in another, whose rounds are worth a thread each."""
+    """The nested loops whose iterations are worth a thread each."""
     found = list(kernel.space)
     while len(found) > 1 and (counts(found[-1]) or _FEW_ROUNDS) < _FEW_ROUNDS:
         found.pop()
     for k, s in enumerate(found[:-1]):
         if stored_by(s.body.statements[:-1]):
-            return found[: k + 1]  # what a round stores is stored once
+            return found[: k + 1]  # each iteration's store must run once
         if any(phi.type.ndim == 0 for phi in found[k + 1].phis) != any(
             phi.type.ndim == 0 for phi in s.phis
         ):
@@ -109,7 +110,7 @@ def _nest(kernel: Kernel) -> list[For]:
 def _terms_beside(s: For) -> Iterator[tuple[int, tuple[int, str]]]:
     """The terms that an iteration adds to the loop's sums, or products, beside its inner loop.
 
-    All threads that share the inner loop come by there; a maximum may take a number from each.
+    All threads that share the inner loop execute the addition; a maximum may repeat a term.
     """
     for r in reductions(s):
         so_far = s.phis[r.position]
@@ -120,7 +121,7 @@ def _terms_beside(s: For) -> Iterator[tuple[int, tuple[int, str]]]:
 
 
 def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
-    """Threads along the innermost loop, rows of them along the one around, blocks beyond."""
+    """The form ``elements``: threads along the innermost loop, then rows, then planes."""
     if len(nest) == 1:
         return Grid("elements", nest, {id(nest[0]): FLAT}, totals=totals)
     spread = {id(nest[-1]): COLUMNS, id(nest[-2]): TILE_ROWS}
@@ -132,7 +133,7 @@ def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
 
 
 def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
-    """A warp or a block for each row, whose threads share the loops along it."""
+    """The form ``rows``: a warp or a block for each row, whose threads share its loops."""
     spread = {id(nest[-1]): ROWS}
     if len(nest) == 2:
         spread[id(nest[0])] = PLANES
@@ -142,7 +143,7 @@ def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
 
 
 def _share(block: Block, grid: Grid) -> None:
-    """Let a row's threads share the loops of a block in which they else do the same."""
+    """Let a row's threads share the loops of a block that they all execute."""
     grid.alike.add(id(block))
     for s in block.statements:
         many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
@@ -156,12 +157,12 @@ def _share(block: Block, grid: Grid) -> None:
 
 
 def _is_shared(s: For) -> bool:
-    """Whether a row's threads may share a loop."""
+    """True if a row's threads may share a loop."""
     return s.parallel or is_scan(s)
 
 
 def read_in(statements: list[Statement]) -> set[Var]:
-    """The versions of arrays of which statements read elements."""
+    """The versions of arrays whose elements statements read."""
     return {
         s.args[0]
         for s in core.walk(Block(statements))
@@ -170,9 +171,9 @@ def read_in(statements: list[Statement]) -> set[Var]:
 
 
 def at_once(s: For, grid: Grid) -> int:
-    """Of how many rounds a thread loads what they read before it computes: memory is far away.
+    """The number of iterations to unroll, so that a thread loads their operands ahead.
 
-    Only of loops that a thread is long in, and not of much: what is loaded takes registers.
+    More than 1 only for long loops with small bodies, as loaded operands take registers.
     """
     over = grid.spread.get(id(s))
     long = over in (FLAT, ALONG) or (over is None and counts(s) is None and bool(reductions(s)))
@@ -180,7 +181,7 @@ def at_once(s: For, grid: Grid) -> int:
 
 
 def rows_at_once(grid: Grid) -> int:
-    """The same of the rows of a tile. Planes wait for no memory: their neighbours have read it."""
+    """The number of rows of a tile to unroll; 1 for planes, whose neighbours are in the cache."""
     return _worth_loading(grid.loops[-1]) if len(grid.loops) == 2 else 1
 
 
@@ -195,13 +196,13 @@ def _worth_loading(s: For) -> int:
 
 
 def _is_long(s: Apply) -> bool:
-    """Whether an operation is a function of many: random bits, or a quotient of float64."""
+    """True if an operation takes many instructions: random bits, or a quotient of float64."""
     quotient = s.primitive is divide and s.out.type.dtype == np.float64
     return quotient or s.primitive in _DRAWN
 
 
 def has_loops(s: Statement) -> bool:
-    """Whether a statement holds a loop."""
+    """True if a statement is or holds a loop."""
     return isinstance(s, (For, While)) or (
         isinstance(s, If) and any(has_loops(t) for b in core.blocks_of(s) for t in b.statements)
     )

@@ -1,7 +1,7 @@
-"""Integers in CUDA C as NumPy has them: each dtype wraps around, and mixed signs keep their values.
+"""NumPy's integer semantics in CUDA C: dtypes wrap around, and mixed signs keep their values.
 
-C leaves undefined what a signed type cannot hold, computes small integers as ``int``, and where
-signs are mixed takes them away. So the text says what NumPy means::
+In C signed overflow is undefined, small integers are computed as ``int``, and mixed signs are
+converted to unsigned. So the text spells out NumPy's semantics::
 
     k[i] + 1            wrapped_sum(k[i], 1)                  of 64 bits, if it may be too large
     j[i] * j[i]         (int)((long long)j[i] * j[i])         of 32 bits
@@ -50,7 +50,7 @@ _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def compared_in(s: Apply, loop: list[np.dtype]) -> list[np.dtype]:
-    """The dtypes of operands that are compared; Python's number below zero has a sign."""
+    """The dtypes of compared operands; a negative Python number is signed."""
     below = [type(a) is int and a < 0 for a in s.args]
     if s.primitive.arithmetic not in _COMPARED or not any(below) or loop[0].kind != "u":
         return loop
@@ -65,7 +65,7 @@ def of_integers(loop: list[np.dtype]) -> bool:
 
 
 def integer_text(s: Apply, loop: list[np.dtype]) -> str | None:
-    """The text of an operation on integers whose operator, or function, in C is another one."""
+    """The text of an operation on integers if C's operator or function differs; else None."""
     name, last = s.primitive.arithmetic, loop[-1]
     unsigned = last.kind == "u"
     letter = "u" if last == _UNSIGNED_LONG else ""
@@ -90,7 +90,7 @@ def integer_text(s: Apply, loop: list[np.dtype]) -> str | None:
 
 
 def _computed(s: Apply, want: np.dtype) -> np.dtype:
-    """The dtype in which C must compute what it would else compute as ``int``."""
+    """The dtype in which C must compute an operation that it would compute as ``int``."""
     name = s.primitive.arithmetic
     if want == _INT and name in _WRAPPED:
         return _LONG
@@ -98,7 +98,7 @@ def _computed(s: Apply, want: np.dtype) -> np.dtype:
 
 
 def integer_casts(s: Apply, text: str, own: list[np.dtype], loop: list[np.dtype]) -> list[bool]:
-    """The operands that are to be brought to the dtype that ``computed_in`` names."""
+    """For each operand, True if it must be cast to the dtype that ``computed_in`` returns."""
     numbers = [isinstance(a, Var) and d.kind != "b" for a, d in zip(s.args, own, strict=True)]
     if "(" in text:  # a function, which takes 64 bits
         return [False] * len(own)
@@ -115,7 +115,7 @@ def computed_in(s: Apply, loop: list[np.dtype]) -> np.dtype:
 
 
 def integer_result(s: Apply, text: str, loop: list[np.dtype]) -> np.dtype | None:
-    """The dtype that a result must be brought to, where C has computed it in another one."""
+    """The dtype that a result must be cast to, if C computes it in another one; else None."""
     out = s.out.type.dtype
     if out.kind not in "iu" or text.startswith(f"{dtype_name(out)}("):
         return None
@@ -125,12 +125,12 @@ def integer_result(s: Apply, text: str, loop: list[np.dtype]) -> np.dtype | None
 
 
 def integer_literal(value: int, dtype: np.dtype) -> np.dtype | None:
-    """The dtype that must be said of an integer; None where C takes it for what it is."""
+    """The dtype to write with an integer literal; None if its C type fits."""
     return dtype if dtype == _UNSIGNED and value >= LARGE else None
 
 
 def whole_text(have: np.dtype, want: np.dtype) -> str | None:
-    """The text that makes an integer of a float: the least, of what it cannot hold; else None."""
+    """The template of a cast from a float to an integer, the least if out of range; else None."""
     if have.kind not in "fc" or want.kind not in "iu":
         return None
     inner = "{0}.real" if have.kind == "c" else "{0}"
@@ -141,7 +141,7 @@ def whole_text(have: np.dtype, want: np.dtype) -> str | None:
 
 
 def stored_text(operator: object, dtype: np.dtype) -> str | None:
-    """The text for ``x[i] += v`` of integers; None where C's operator is NumPy's."""
+    """The text for ``x[i] += v`` of integers; None if C's operator does as NumPy's."""
     if type(operator) not in _IN_PLACE or dtype.kind not in "iu":
         return None
     name, sign_ = _IN_PLACE[type(operator)]

@@ -1,4 +1,4 @@
-"""Lines of a kernel, before they are C: nests are turned around."""
+"""Interchange of loops in the lines of a kernel, before they are printed as C."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from calque.transpiler.codegen.cuda.grid import Grid, has_loops, rows_at_once
 
 
 def turn(line: Any, grid: Grid) -> None:
-    """Columns outside, and within them the rows (or planes) of a thread: it has several, with what
-    the column alone decides made once, and loads of four rows at once.
+    """Put the column loop outside a thread's row (or plane) loop, in place.
+
+    Code that depends on the column only then runs once, and rows are loaded several at once.
     """
     nest = [line]
     while len(nest) < len(grid.loops) and len(nest[-1].body) == 1:
         (inner,) = nest[-1].body
-        if not hasattr(inner, "spread"):  # no loop, or one that each thread runs whole
+        if not hasattr(inner, "spread"):  # no loop, or one that each thread runs entirely
             return
         nest.append(inner)
     if len(nest) < len(grid.loops) or any(map(has_loops, grid.loops[-1].body.statements)):

@@ -1,4 +1,4 @@
-"""What names stand for in one kernel of CUDA C: its parameters, sizes, locals and their types."""
+"""The scope of one CUDA C kernel: its parameters, sizes, locals and their types."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def statement(text: str) -> Any:
 
 
 class KernelScope:
-    """What names are in one kernel: parameters, sizes, locals and their types."""
+    """The names of one kernel: parameters, sizes, locals and their types."""
 
     def __init__(
         self, writer: Launcher, kernel: Kernel, grid: Grid, device: set[Var], named: NamedSizes
     ):
         self.writer, self.kernel, self.grid, self.named = writer, kernel, grid, named
-        self.device = device  # the numbers in its memory
+        self.device = device  # the scalars in the GPU's memory
         self.names_of = writer.expressions.name_inside
         self.sizes: dict[Any, tuple[str, Var, int | None]] = {}
         self.used: set[str] = set()
@@ -44,7 +44,7 @@ class KernelScope:
         self.types: dict[str, str] = {}
         dtypes: dict[str, np.dtype] = {}
         self.counters: set[str] = set()
-        self.checks: list[Apply] = []  # of indices, in order
+        self.checks: list[Apply] = []  # checked indices, in order
         self.checked_names: set[str] = set()
         for s in core.walk(kernel.body):
             if isinstance(s, Apply) and s.primitive is checked_index:
@@ -70,25 +70,25 @@ class KernelScope:
                 self.arrays.setdefault(self.names_of(v), v)
         self.arrays_given = {v for v in kernel.params if v.type.ndim}
         self.numbers = {self.names_of(v): v for v in kernel.params if not v.type.ndim}
-        for n in self.counters & self.numbers.keys():  # one variable in Python
+        for n in self.counters & self.numbers.keys():  # the same variable in Python
             self.types.setdefault(n, c_type(self.numbers[n].type.dtype))
         self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
 
     def given(self, array: Var) -> Var:
-        """The array that the kernel is given, of which ``array`` is this version or a later one."""
+        """The kernel's parameter of which ``array`` is the first or a later version."""
         while array in self._before:
             array = self._before[array]
         return array
 
     def named_alike(self, values: Sequence[Var]) -> tuple[int, ...]:
-        """For each array that the kernel is given the first of those with its name: one memory."""
+        """For each array parameter, the number of the first one that shares its name and memory."""
         names = [self.names_of(v) if v in self.arrays_given else "" for v in values]
         return tuple(names.index(n) for n in names if n)
 
-    # what the printer asks
+    # queries of the printer
 
     def c_names(self) -> CNames:
-        """The printer's questions, answered."""
+        """The functions by which the printer resolves names."""
         return CNames(
             *(self.place, self.size, self.array, self.read, self.checked, self.nothing),
             *(self.type_of, self.is_local, self.is_index, self._has_complex(), self.used),
@@ -99,21 +99,21 @@ class KernelScope:
         return "c" in given or not COMPLEX.keys().isdisjoint(self.types.values())
 
     def is_local(self, n: str) -> bool:
-        """Whether a name is a number of the kernel's own."""
+        """True if a name is a local scalar of the kernel."""
         return n in self.types
 
     def is_index(self, n: str) -> bool:
-        """Whether a name is a counter, a size, or a checked index: maybe of 32 bits."""
+        """True if a name is a counter, a size or a checked index, which may have 32 bits."""
         if n in self.types:
             return self.types[n] == "Index"
         return n in self.counters or (n in self.numbers and self._is_size(self.numbers[n]))
 
     def _is_size(self, var: Var) -> bool:
-        """Whether a number that is given to the kernel is a size, or made of sizes."""
+        """True if a scalar parameter is a size or computed from sizes."""
         return var.type.weak and var in self.writer.program.dim_values
 
     def type_of(self, place: Any) -> str:
-        """The C type of a local, by name, or of a number or an element in a tree."""
+        """The C type of a local, by name, or of a scalar or an element in a tree."""
         if isinstance(place, str):
             return self.types[place]
         if isinstance(place, gast.Name):
@@ -123,7 +123,7 @@ class KernelScope:
         return c_type(self._array(place.value).type.dtype)
 
     def read(self, tree: Any) -> str:
-        """A name where it is read: a number on the device is a cell of memory."""
+        """The text of a name where it is read: a scalar on the device is a memory cell."""
         n = tree.id
         var = self.numbers.get(n)
         if var is None or n in self.types:
@@ -132,7 +132,7 @@ class KernelScope:
         return f"{n}[0]" if var in self.device else n
 
     def size(self, tree: Any) -> str | None:
-        """A size, if a tree asks for one."""
+        """The text of a size, if a tree is one; else None."""
         match tree:
             case gast.Subscript(value=gast.Attribute(value=gast.Name() as array, attr="shape")):
                 axis = tree.slice.value if isinstance(tree.slice, gast.Constant) else None
@@ -148,7 +148,7 @@ class KernelScope:
         return None
 
     def array(self, tree: Any) -> str:
-        """An array and its size."""
+        """The text of an array and its size, as arguments."""
         return f"{self._read(tree)}, {self.size_name(self._array(tree), None)}"
 
     def _size_of(self, array: Any, axis: int | None) -> str:
@@ -175,7 +175,7 @@ class KernelScope:
         return self.sizes[own][0]
 
     def _counts(self, number: Var, dim: Any) -> bool:
-        """Whether a number that the kernel is given is this size."""
+        """True if a scalar parameter equals the size ``dim``."""
         values = self.writer.program.dim_values
         known = values.get(number) if number not in self.device else None
         return known is not None and self.named.resolved(known) == self.named.resolved(dim)
@@ -191,13 +191,13 @@ class KernelScope:
         return self.sizes[symbol][0]
 
     def new_number(self, wish: str, kind: str) -> str:
-        """A local of the kernel's own, which no statement of the program makes."""
+        """A new local of the kernel that no statement of the program defines."""
         made = self._free(wish) if self.types.get(wish) != kind else wish
         self.types[made] = kind
         return made
 
     def _free(self, wish: str) -> str:
-        """A name that nothing else in the kernel has."""
+        """An unused name in the kernel, like ``wish``."""
         taken = {*self.types, *self.arrays, *self.numbers, *self.counters}
         taken |= {n for n, *_ in self.sizes.values()}
         while wish in taken:
@@ -205,7 +205,7 @@ class KernelScope:
         return wish
 
     def place(self, tree: Any) -> str:
-        """``x[i * m + j]``."""
+        """The text of an element: ``x[i * m + j]``."""
         array, var = tree.value, self._array(tree.value)
         before, self.printer.indexing = self.printer.indexing, True
         try:
@@ -214,7 +214,7 @@ class KernelScope:
             self.printer.indexing = before
 
     def _array(self, name: Any) -> Var:
-        """The array that a name in the text stands for."""
+        """The array of a name in the text."""
         var = getattr(name, "shows", None)
         return self.arrays[name.id] if var is None or not var.type.ndim else var
 
@@ -230,16 +230,16 @@ class KernelScope:
         return self._shown(own)
 
     def _shown(self, n: str) -> str:
-        """The name of an array's parameter: not that of a number here."""
+        """The name of an array's parameter, different from the scalars' names."""
         return f"{n}_array" if n in self.types else n
 
     def checked(self, tree: Any) -> list[str]:
-        """The indices of a place that are -1 where they are outside."""
+        """The indices of an element that are -1 if out of bounds."""
         names = [t.id for t in gast.walk(tree.slice) if isinstance(t, gast.Name)]
         return [n for n in dict.fromkeys(names) if n in self.checked_names]
 
     def nothing(self, tree: Any) -> str:
-        """What is read there: NaN, or an integer that is no index either."""
+        """The value of a read out of bounds: NaN, or an integer that is no valid index."""
         dtype = self._array(tree.value).type.dtype
         if dtype.kind in "fc":
             self.used.add("NaN")
@@ -283,7 +283,7 @@ class KernelScope:
                 last.append(store if alone else gast.If(raw("threadIdx.x == 0"), [store], []))
         begun = []
         for n, var in self.numbers.items():
-            if n in self.types:  # it goes on in the kernel
+            if n in self.types:  # the kernel changes it
                 cell = f"{n}_in[0]" if var in self.device else f"{n}_in"
                 begun.append(gast.Assign([target(name(n))], raw(cell), None))
                 self.read_numbers[n] = var
@@ -291,14 +291,17 @@ class KernelScope:
         return made
 
     def passed_as(self, var: Var) -> str:
-        """How a kernel takes a number: what stands for two numbers takes both alike."""
+        """The way a scalar is passed to a kernel: ``cell``, ``size`` or ``number``; else empty.
+
+        Scalars for which one kernel is shared must be passed the same way.
+        """
         if var.type.ndim or var not in self.kernel.params:
             return ""
         return "cell" if var in self.device else "size" if self._is_size(var) else "number"
 
     @cached_property
     def parameters(self) -> list[tuple[str, tuple[str, Any]]]:
-        """Each parameter's C text, and what is given for it."""
+        """Each parameter's C text, and its argument."""
         made: list[tuple[str, tuple[str, Any]]] = []
         for var in sorted(self.kernel.params, key=self.writer.place_of):
             n = self.names_of(var)
@@ -343,7 +346,7 @@ class KernelScope:
         return made + [(self.sizes[s][0], self.sizes[s][1:]) for s in others]
 
     def definition(self, title: str, body: list[str]) -> list[str]:
-        """The whole kernel."""
+        """The text of the whole kernel."""
         texts = [p for p, _ in self.parameters]
         threads = "1" if self.grid.form == "serial" else "256"
         head = f'extern "C" __global__ __launch_bounds__({threads})'
@@ -354,7 +357,7 @@ class KernelScope:
 
 
 def _versions_before(kernel: Kernel) -> dict[Var, Var]:
-    """The version before each version of an array that a kernel makes: both are one memory."""
+    """For each array version that a kernel defines, the version before it, in the same memory."""
     found: dict[Var, Var] = {}
     for s in core.walk(kernel.body):
         match s:
@@ -380,7 +383,7 @@ def _filled(texts: list[str]) -> str:
 
 
 def kernel_out(kernel: Kernel, position: int) -> Var:
-    """The number that a kernel's loop gives."""
+    """The scalar result of a kernel's loop at a position."""
     loop = kernel.body.statements[-1]
     assert isinstance(loop, For)
     return loop.outs[position]

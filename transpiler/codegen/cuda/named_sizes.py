@@ -1,11 +1,11 @@
-"""Sizes by the words of the signature: what ``x.shape[0]`` is called, and of what others are made.
+"""Name the sizes of a launcher's arguments by the symbols of the signature.
 
-A launcher begins with the sizes that it uses, and gives kernels these alone::
+A launcher begins with the sizes that it uses, and passes only these to kernels::
 
     n, m = x.shape                          not   inner.shape[1], x.shape[1], y.shape[0]
     inner = cp.empty((n - 2, m - 2))
 
-A size of an argument that nobody has named stays ``x.shape[0]``.
+An argument's size without a name in the signature stays ``x.shape[0]``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from calque.transpiler.ir.core import Function, Var
 from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 
-_MADE_UP = re.compile(r"_|d\d+_\d+$")  # symbols of sizes that nobody named
+_MADE_UP = re.compile(r"_|d\d+_\d+$")  # symbols of sizes that the user has not named
 
 
 class NamedSizes:
     """The sizes of a function's arguments, and others as sums of these."""
 
     def __init__(self, function: Function, kept: Collection[Var]):
-        """``kept``: the arguments whose names are theirs from the first line to the last."""
+        """``kept``: the arguments whose names are never assigned again."""
         symbols = {s for p in function.params for d in p.type.dims for s in dim_symbols(d)}
         self._dims = Dims(symbols)
         for equal in function.equal_dims:
@@ -46,21 +46,21 @@ class NamedSizes:
                     self.places.setdefault(str(own), (var, axis))
 
     def of(self, dim: DimLike) -> DimLike | None:
-        """A size as a sum of arguments' sizes; None where they do not tell."""
+        """A size as a sum of arguments' sizes; None if it is no such sum."""
         own = self._dims.resolve(dim)
         return own if all(s in self.places for s in dim_symbols(own)) else None
 
     def resolved(self, dim: DimLike) -> DimLike:
-        """A size with what is known to be equal put in."""
+        """A size with known equalities of symbols substituted."""
         return self._dims.resolve(dim)
 
     def order(self, symbol: str) -> int:
-        """Sizes stand in the order of the signature."""
+        """The position of a symbol in the signature, to sort sizes by."""
         return list(self.places).index(symbol)
 
 
 def is_named(symbol: str) -> bool:
-    """Whether a size has a word of the user's.
+    """True if a size has a name from the user.
 
     >>> is_named("n"), is_named("d0_1")
     (True, False)
@@ -83,7 +83,7 @@ def sum_text(dim: Dim, word: Any) -> str:
 
 
 def shifted(text: str, number: int) -> str:
-    """A size and a number more or less.
+    """The text of a size plus a number.
 
     >>> shifted("n", -1), shifted("n - 2", 2), shifted("n - 2", -1), shifted("7", -2)
     ('n - 1', 'n', 'n - 3', '5')
@@ -97,7 +97,7 @@ def shifted(text: str, number: int) -> str:
 
 
 class _SizeWords(gast.NodeTransformer):
-    """``x.shape[0]`` as ``n``; where the first lines check sizes, only that which is called so."""
+    """Replaces ``x.shape[0]`` by ``n``; in lines that check sizes, only where ``n`` is defined."""
 
     def __init__(self, sizes: NamedSizes, words: frozenset[str], arguments: dict[str, Var]):
         self.sizes, self.words, self.arguments = sizes, words, arguments
@@ -105,7 +105,7 @@ class _SizeWords(gast.NodeTransformer):
         self.checks = False
 
     def visit_Subscript(self, node: Any) -> Any:
-        """``x.shape[0]``"""
+        """Replace ``x.shape[0]``."""
         match node:
             case gast.Subscript(
                 value=gast.Attribute(value=array, attr="shape"),
@@ -115,7 +115,7 @@ class _SizeWords(gast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: Any) -> Any:
-        """``n`` for ``(n - 2) + 2``"""
+        """Replace ``(n - 2) + 2`` by ``n``."""
         node = self.generic_visit(node)
         match node:
             case gast.BinOp(left=left, right=gast.Constant(value=int() as number)) if (
@@ -126,7 +126,7 @@ class _SizeWords(gast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node: Any) -> Any:
-        """``x.size`` of one axis"""
+        """Replace ``x.size`` of an array with one axis."""
         if node.attr == "size":
             var = self._array(node.value)
             if var is not None and var.type.ndim == 1:
@@ -165,13 +165,13 @@ def with_named_sizes(
     renamer.checks = True
     for line in body:
         renamer.checks &= isinstance(line, gast.If) and isinstance(line.body[0], gast.Raise)
-        own = copy.deepcopy(line) if renamer.checks else line  # other texts have these trees, too
+        own = copy.deepcopy(line) if renamer.checks else line  # other texts share these trees
         made.append(renamer.visit(own))
     return [*_unpacked(renamer.used, sizes, paths), *made]
 
 
 def _unpacked(used: set[str], sizes: NamedSizes, paths: dict[Var, Any]) -> list[Any]:
-    """``n, m = x.shape``, or ``m = x.shape[1]`` where there is no other."""
+    """The lines ``n, m = x.shape``, or ``m = x.shape[1]`` if only one size is used."""
     found: dict[Var, dict[int, str]] = {}
     for symbol in sorted(used, key=sizes.order):
         var, axis = sizes.places[symbol]

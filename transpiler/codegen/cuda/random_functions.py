@@ -1,7 +1,7 @@
-"""Random numbers in kernels of CUDA C: what a key gives at one place of an array.
+"""Random numbers in CUDA C kernels: the number of a key at one position of an array.
 
-The bits are those of ``calque.random``: Threefry-2x32 of the place (Salmon and others, 2011). With
-an f at the end of its name, a function gives a number of half as many bits.
+The bits are those of ``calque.random``: Threefry-2x32 of the position (Salmon and others, 2011).
+A function whose name ends in f returns a number of half as many bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that threads put together: those of a row, and those of all blocks.
+"""Reductions across threads: over the threads of a row, and over all blocks.
 
 Before::
 
@@ -33,7 +33,7 @@ from calque.transpiler.loops.put_together import PutTogether, reductions
 
 
 def by_one_thread(grid: Grid, s: Apply, trees: list[Any]) -> list[Any]:
-    """The operands of an operation: what is added beside a loop that a row shares, one adds."""
+    """The operands of ``s``; a term beside a loop that a row shares is added by one thread only."""
     if id(s) not in grid.terms:
         return trees
     k, how = grid.terms[id(s)]
@@ -43,7 +43,7 @@ def by_one_thread(grid: Grid, s: Apply, trees: list[Any]) -> list[Any]:
 
 
 def reduced_by_row(scope: KernelScope, s: For, lines: list[Any], at: int) -> list[Any]:
-    """The lines of a loop: each thread begins with nothing, and has the whole in the end."""
+    """The lines of a loop that a row shares: initial values before it, row reductions after it."""
     names = scope.writer.expressions.names
     before: list[Any] = []
     after: list[Any] = []
@@ -58,7 +58,7 @@ def reduced_by_row(scope: KernelScope, s: For, lines: list[Any], at: int) -> lis
 
 
 def _begun(own: str, init: Any, phi: Var, r: PutTogether, first: str) -> list[Any]:
-    """All threads but the first begin with nothing, where the number begins with more."""
+    """Initialize the accumulator to the identity on every thread but the first."""
     if r.how not in IDENTITY or (not isinstance(init, Var) and init == IDENTITY[r.how]):
         return []
     nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
@@ -67,7 +67,7 @@ def _begun(own: str, init: Any, phi: Var, r: PutTogether, first: str) -> list[An
 
 
 def reduced_by_all(scope: KernelScope, s: For, lines: list[Any], at: int) -> list[Any]:
-    """The lines of a loop, with the blocks' parts of what all iterations go into."""
+    """The lines of a loop, with the reduction of all iterations to one part for each block."""
     grid, names = scope.grid, scope.writer.expressions.names
     before: list[Any] = []
     after: list[Any] = []
@@ -78,7 +78,7 @@ def reduced_by_all(scope: KernelScope, s: For, lines: list[Any], at: int) -> lis
         own = names(phi)
         before += _begun(own, s.inits[r.position], phi, r, thread)
         value: Any = name(own, phi)
-        if grid.form == "rows" and r.how in IDENTITY:  # a row's threads have the same
+        if grid.form == "rows" and r.how in IDENTITY:  # all threads of a row have the same value
             nothing = raw(c_number(IDENTITY[r.how], phi.type.dtype))
             value = gast.IfExp(raw("threadIdx.x == 0", 7), value, nothing)
         function = f"block_{r.how}{suffix(phi.type.dtype)}"

@@ -1,4 +1,4 @@
-"""Loops whose rounds continue sums of those before, shared by a row's threads.
+"""Parallel scans: loops with running sums, whose iterations a row's threads share.
 
 Before::
 
@@ -6,7 +6,7 @@ Before::
         total += x[i] * x[i]
         out[i] = total
 
-After, in tiles of as many rounds as there are threads, which all come to the sums::
+After, in tiles of as many iterations as there are threads; all threads compute the running sum::
 
     for (Index tile = 0; tile < n; tile += blockDim.x) {
         Index i = tile + threadIdx.x;
@@ -37,7 +37,7 @@ from calque.transpiler.loops.put_together import Scanned
 
 
 def scan_by_row(scope: KernelScope, s: For, loop: Any) -> None:
-    """Write a loop's body for threads that come to its sums together, in place."""
+    """Rewrite a loop's body for threads that compute its running sums together, in place."""
     _, stop, step = bounds_of(loop)
     compared = gast.Lt() if step is None else gast.Gt()
     inside = gast.Compare(name(loop.target.id), [compared], [stop])
@@ -57,13 +57,13 @@ def scan_by_row(scope: KernelScope, s: For, loop: Any) -> None:
 
 
 def _step(scope: KernelScope, s: For, found: Scanned, before: list[Any], inside: Any) -> list[Any]:
-    """A thread's term, and the sum up to its own."""
+    """The lines for a thread's term and the running sum up to it."""
     names, phi = scope.writer.expressions.names, s.phis[found.position]
     own, so_far = names(found.made.out), names(phi)
     term = scope.new_number(f"{own}_term", c_type(phi.type.dtype))
     value = scope.writer.expressions.atom(found.term)
     value = gast.UnaryOp(gast.USub(), value) if found.minus else value
-    nothing: Any = name(so_far)  # the largest of it and itself
+    nothing: Any = name(so_far)  # the identity of a maximum with the value so far
     if found.how in IDENTITY:
         nothing = raw(c_number(IDENTITY[found.how], phi.type.dtype))
     function = f"row_running_{found.how}{suffix(phi.type.dtype)}"
@@ -75,7 +75,7 @@ def _step(scope: KernelScope, s: For, found: Scanned, before: list[Any], inside:
 
 
 def _last(scope: KernelScope, s: For, found: Scanned) -> Any:
-    """What the next tile begins with."""
+    """The line that sets the initial value of the next tile."""
     names, phi = scope.writer.expressions.names, s.phis[found.position]
     value = call(name(f"row_last{suffix(phi.type.dtype)}"), name(names(found.made.out)))
     return gast.Assign([target(name(names(phi)))], value, None)

@@ -1,8 +1,8 @@
-"""What kernels for Numba can hold, and how it is written there.
+"""Numba as a target: the statements that its kernels can hold, and their text.
 
-In come statements of loops over scalars; out goes their text, or that they stay outside. Read
-``numba_target``, which passes and printers ask; ``scalar_text`` spells operations on numbers,
-``called_functions`` says what kernels call and where that is defined, ``whole_array_calls`` has
-NumPy's functions that Numba compiles, ``unboxing``, ``shape_preconditions`` and ``donation`` what a
-launcher does for its kernels.
+In come statements of loops over scalars; out goes their text, or the answer that a kernel cannot
+hold them. Read ``numba_target``, which passes and printers query; ``scalar_text`` spells operations
+on scalars, ``called_functions`` lists the functions that kernels call and their modules,
+``whole_array_calls`` NumPy's functions that Numba compiles; ``unboxing``, ``shape_preconditions``
+and ``donation`` prepare a launcher's arguments and memory for kernels.
 """

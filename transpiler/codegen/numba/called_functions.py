@@ -1,8 +1,8 @@
-"""The functions that kernels and their launchers call, and the home that each has in ``runtime``.
+"""The functions that kernels and their launchers call, and the ``runtime`` module of each.
 
 ``vecmath`` has polynomials that LLVM vectorizes, in float64 and, with an f at the end of the name,
-in float32. ``kernels`` has NumPy's meaning on numbers and small arrays as Numba's overloads, in the
-files named here, and ``standalone`` as plain functions, for saved modules; of some,
+in float32. ``kernels`` has NumPy's semantics on scalars and small arrays as Numba's overloads, in
+the files named here, and ``standalone`` as plain functions, for saved modules; for some of them
 ``kernels/llvm_numbers.py`` has LLVM's instructions, too.
 ``linear_systems`` has what launchers call. Nothing else lists them: a test holds the homes to it.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
 _NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 
-# Functions of real numbers, as a primitive's ``scalar`` names them.
+# Functions of real numbers, by the names in a primitive's ``scalar``.
 VECTOR = (
     "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
     " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
@@ -28,11 +28,11 @@ HALF_POWERS = {
     2.5: "pow_five_halves",
     -2.5: "pow_minus_five_halves",
 }
-# Of a key and a place: random numbers; with an f at the end, of half as many bits.
+# Random numbers of a key and a position; with an f at the end, of half as many bits.
 DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
 _BY_POWERS = "exp exp2 expm1 log log2 log10 sqrt sin cos tan".split()
 _BY_LOGARITHMS = "arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh".split()
-# NumPy's functions that are other functions for complex numbers.
+# NumPy's functions for which complex numbers have functions of other names.
 OF_COMPLEX = (*_BY_POWERS, *_BY_LOGARITHMS, "reciprocal", "power")
 
 # The files of ``runtime/kernels``, and the functions that each defines for kernels.
@@ -55,8 +55,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernel_errors": ("KernelError", "forms_errors"),
     "decorator": ("kernel", "kernel_part", "vrange"),
 }
-# The names that only saved modules have, whose kernels are plain functions of Numba's: how they are
-# compiled, and what ``runtime/standalone`` has for the meaning that others have in this process.
+# The names that only saved modules use, whose kernels are plain Numba functions: their decorators,
+# and functions of ``runtime/standalone`` for semantics that the compiler has in this process.
 DECORATORS = ("njit", "on_threads", "always_on_threads")
 SAVED = frozenset(
     """njit on_threads always_on_threads KERNEL IN_ORDER wrapped_sum wrapped_difference
@@ -66,7 +66,7 @@ SAVED = frozenset(
     determinant_each complex_determinant complex_determinant_each sign_and_logdet_each
     cholesky_factor_each""".split()
 )
-# What may raise an error.
+# Functions that may raise an error.
 REFUSING = frozenset(
     """bounded checked_index divide quotient remainder whole_exponent shift_count power_base
     array_max array_min array_quantile solve matrix_inverse cholesky_factor
@@ -83,12 +83,12 @@ HOMES: dict[str, frozenset[str]] = {
 
 
 def home_of(name: str) -> str | None:
-    """The module of ``runtime`` from which a kernel's function is imported."""
+    """The module of ``runtime`` from which a kernel's function is imported, or None."""
     return next((home for home, names in HOMES.items() if name in names), None)
 
 
 def numpy_name(scalar: str) -> str:
-    """The NumPy function behind a vector function.
+    """The NumPy function that a vector function computes.
 
     >>> numpy_name("asin"), numpy_name("exp")
     ('np.arcsin', 'np.exp')

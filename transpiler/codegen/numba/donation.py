@@ -1,4 +1,4 @@
-"""Arrays that no line reads any more hand their memory on to arrays that later kernels fill.
+"""Buffer donation: reuse the memory of dead arrays for arrays that later kernels fill.
 
 Before::
 
@@ -16,8 +16,8 @@ After::
     z = t.reshape(4096, 2, 8)  # t is not read again
     step_kernel_3(y, z)
 
-The system gives large arrays page by page, as they are touched first, which takes as long as a
-kernel's own work; and what was read last is still in the processor's cache. The analysis is on the
+The operating system maps the pages of a large new array at their first access, which takes as long
+as a kernel's own work; and arrays read last are still in the cache. The analysis is on the
 launcher's syntax tree: a kernel's arguments are all its memory, so none gets one array twice.
 """
 
@@ -44,7 +44,7 @@ from calque.transpiler.primitives.shapes import flat, reshape
 
 NEW = (empty, full, zeros, ones)
 _WHOLE = (*NEW, reshape, flat)
-_SMALL = 2**15  # bytes; the allocator has such pieces at hand
+_SMALL = 2**15  # bytes; the allocator reuses such blocks by itself
 
 
 def hand_on(
@@ -54,7 +54,7 @@ def hand_on(
     expressions: ExpressionWriter,
     notes: Notes,
 ) -> None:
-    """Let the launcher's lines, whose new arrays have ``made``, use memory again, in place."""
+    """Let the launcher's lines reuse memory, in place; lines with new arrays have ``made``."""
     made = [line for line in body if hasattr(line, "made") and line.made.out.type.ndim]
     if len(made) < 2:
         return
@@ -84,30 +84,30 @@ def hand_on(
 
 
 def _is_whole(made: Any) -> bool:
-    """Whether what a statement gives is the whole of an array, in order."""
+    """True if the result of a statement is a whole array, in order."""
     return not isinstance(made, Apply) or made.primitive in _WHOLE or is_store(made)
 
 
 @dataclass(eq=False)
 class _Array:
-    """An array that the launcher makes; the first and the last line that may touch its memory."""
+    """An array that the launcher allocates; the first and last line that may access its memory."""
 
     line: Any
     name: str
     type: ArrayType
     families: set[int]
-    shown: set[tuple[DimLike, ...]]  # the dimensions of all that has its name
-    whole: bool  # is that all of it
+    shown: set[tuple[DimLike, ...]]  # the dimensions of all values with its name
+    whole: bool  # True if each of these is the whole array
     first: int = -1
     last: int = -1
 
     def fits(self, other: _Array) -> bool:
-        """Whether the other's memory is as large, for all sizes of the arguments."""
+        """True if the other's memory is equally large, for all sizes of the arguments."""
         same = self.type.dtype == other.type.dtype and _size(self.type) == _size(other.type)
         return same and other.whole
 
     def spelled(self, other: _Array) -> Any:
-        """The other's memory in the shape of this."""
+        """The expression of the other's memory in the shape of this array."""
         if other.shown == {self.type.dims}:
             return name(other.name)
         shape = self.line.value.args[0]
@@ -116,13 +116,13 @@ class _Array:
 
 
 def _size(t: ArrayType) -> tuple[int, list[str]]:
-    """The number of elements: what is known of it, and the dimensions that are not."""
+    """The number of elements: the known factor, and the unknown dimensions."""
     known = math.prod(d for d in t.dims if isinstance(d, int))
     return known, sorted(str(d) for d in t.dims if not isinstance(d, int))
 
 
 def _families(program: PrintedProgram, memory: Memory) -> list[int]:
-    """For each Var, by number, a number that all have that may be in the same memory."""
+    """For each Var, by number, the number of its alias set."""
     parents = list(range(len(program.vars)))
 
     def root(k: int) -> int:
@@ -150,7 +150,7 @@ def _families(program: PrintedProgram, memory: Memory) -> list[int]:
 
 
 def _sources(program: PrintedProgram, memory: Memory, families: Sequence[int]) -> dict[int, int]:
-    """How many arguments and statements bring memory to each family."""
+    """For each alias set, the number of arguments and statements that bring memory to it."""
     found = dict.fromkeys(families, 0)
     for var in program.function.params:
         found[families[program.index[var]]] += 1
@@ -165,7 +165,7 @@ def _sources(program: PrintedProgram, memory: Memory, families: Sequence[int]) -
 def _note_uses(
     body: Sequence[Any], arrays: Sequence[_Array], families: Callable[[gast.Name], set[int]]
 ) -> None:
-    """Note where each array's memory is touched, under any name."""
+    """Note the lines that access each array's memory, under any name."""
     for k, line in enumerate(body):
         nodes = (n for n in gast.walk(line) if isinstance(n, gast.Name))
         touched = set().union(*map(families, nodes))
@@ -176,7 +176,7 @@ def _note_uses(
 
 
 def _take_over(body: list[Any], arrays: Sequence[_Array], notes: Notes) -> None:
-    """Give each array that is first touched late the memory of one that is not touched since."""
+    """Give arrays the memory of fitting ones whose last access is before their first."""
     lines = list(body)
     free = [a for a in arrays if a.first >= 0]
     for array in [a for a in free if a.line.made.primitive is empty]:
@@ -195,7 +195,7 @@ def _take_over(body: list[Any], arrays: Sequence[_Array], notes: Notes) -> None:
 
 
 def _same_sizes(array: _Array, between: Sequence[Any]) -> bool:
-    """Whether no line in between gives another value to what the array's shape is spelled with."""
+    """True if no line in ``between`` assigns a name that the array's shape reads."""
     read = {n.id for n in gast.walk(array.line.value) if isinstance(n, gast.Name)}
     stored = (n for line in between for n in gast.walk(line) if isinstance(n, gast.Name))
     return read.isdisjoint(n.id for n in stored if isinstance(n.ctx, gast.Store))

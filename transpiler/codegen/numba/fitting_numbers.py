@@ -1,7 +1,7 @@
-"""Which integers of a program need no care in plain Numba, whose sums are undefined if too large.
+"""Prove that integers fit in 64 bits: plain Numba's integer overflow is undefined.
 
-A sum that 64 bits hold is marked as proven, and so is ``int(x)`` where a number too large for 64
-bits is as good as the largest that they hold: if it is an index, or only compared with sizes.
+A sum that fits is marked as proven, and so is ``int(x)`` if a number out of range may be replaced
+by the largest integer: as an index, or if it is only compared with sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMPARISONS = (less, less_equal, greater, greater_equal, equal, not_equal)
 
 @contextmanager
 def fitting_noted(block: Block, builder: Builder) -> Iterator[None]:
-    """Note them in place, for as long as a text is written."""
+    """Mark the integers that fit as proven, in place, while a text is written."""
     found = [s for s in _fitting(block, builder) if not s.proven]
     for s in found:
         s.proven = True
@@ -62,14 +62,14 @@ def _fitting(block: Block, builder: Builder) -> list[Apply]:
 
 
 class _Uses:
-    """What each value is read by; what hands it on, or gives it back, counts as unknown."""
+    """The readers of each value; a reader that passes it on or returns it is None."""
 
     def __init__(self, block: Block, statements: list[Statement]):
         self.readers = Uses(block)
         self.made = {out: s for s in statements for out in s.outs}
 
     def as_size(self, number: Var) -> bool:
-        """Whether a number is only compared with sizes, and an index."""
+        """True if a number is only compared with sizes or used as an index."""
         return all(self._is_bounded(number, s) for s in self.readers[number])
 
     def _is_bounded(self, number: Var, s: Reader) -> bool:

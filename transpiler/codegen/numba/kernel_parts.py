@@ -1,4 +1,4 @@
-"""Loops of a long kernel as functions of their own, which it calls.
+"""Split long kernels: their loops become functions that the kernel calls.
 
 Numba and LLVM take more than twice as long for a function twice as long. Before::
 
@@ -9,7 +9,7 @@ Numba and LLVM take more than twice as long for a function twice as long. Before
             y[i] = exp(x[i])
         ...
 
-After, where the kernel has so many loops::
+After, if the kernel has many loops::
 
     @kernel_part
     def set_y(x, y):
@@ -23,7 +23,7 @@ After, where the kernel has so many loops::
         set_y(x, y)
         ...
 
-Loops that differ in the names of their variables alone, under the same comments, are one function.
+Loops that differ only in the names of their variables, with equal comments, share one function.
 Branches that hold a loop count as loops.
 """
 
@@ -45,15 +45,15 @@ from calque.transpiler.codegen.text.tree_variables import (
     surely_assigned,
 )
 
-MANY = 24  # loops that a kernel has before they become functions
-LEAST, MOST = 3, 40  # statements of such a function; one of more is entered
-PART = "kernel_part"  # what decorates it
+MANY = 24  # the number of loops from which a kernel is split
+LEAST, MOST = 3, 40  # statements of such a function; larger loops are split inside
+PART = "kernel_part"  # the decorator of such a function
 _NAMED = 2  # arrays in its name
 _LONGEST = 40  # letters
 
 
 def in_parts(trees: Sequence[Any], notes: Notes, reserved: Iterable[str]) -> list[Any]:
-    """The functions of a module, with those that long kernels call before these."""
+    """The functions of a module, with the parts of long kernels before each."""
     taken = {*reserved, *(n for t in trees for n, _ in mentions(t))}
     taken |= {t.name for t in trees} | {a.id for t in trees for a in t.args.args}
     parts = _Parts(notes, taken)
@@ -68,7 +68,7 @@ def in_parts(trees: Sequence[Any], notes: Notes, reserved: Iterable[str]) -> lis
 
 
 def _is_proven(tree: Any) -> bool:
-    """Whether a function is a kernel whose indices nothing checks: a part has no checks."""
+    """True if a function is a kernel without bounds checks, which parts do not have either."""
     if not tree.decorator_list:
         return False
     head = tree.decorator_list[-1]
@@ -78,7 +78,7 @@ def _is_proven(tree: Any) -> bool:
 
 
 def _candidates(body: Sequence[Any]) -> Iterator[Any]:
-    """The loops, and the branches that hold one, that may become functions: the outer ones."""
+    """The outermost loops, and branches with a loop, that may become functions."""
     for s in body:
         if isinstance(s, (gast.For, gast.While, gast.If)):
             if _may_be_part(s):
@@ -89,7 +89,7 @@ def _candidates(body: Sequence[Any]) -> Iterator[Any]:
 
 
 def _may_be_part(s: Any) -> bool:
-    """Whether a statement has a size for a function, holds a loop, and ends where it ends."""
+    """True if a statement has a suitable size, holds a loop, and has no jump out of it."""
     if isinstance(s, gast.While):
         return False
     inner = list(_statements(s))
@@ -123,7 +123,7 @@ class _Parts:
         self._block(kernel.body, given)
 
     def _block(self, body: list[Any], assigned: Live) -> None:
-        """Do so in a block, before which some names are surely assigned."""
+        """Write calls in a block, before which the names ``assigned`` surely have values."""
         for k, s in enumerate(body):
             if _may_be_part(s):
                 body[k] = self._called(s, assigned)
@@ -134,11 +134,11 @@ class _Parts:
             assigned |= surely_assigned([body[k]])
 
     def _called(self, s: Any, assigned: Live) -> Any:
-        """The call of a function that does what a statement does; or the statement."""
+        """The call of a function with the statement in it; or the statement itself."""
         own = self.live.before_alone(s) & self.variables
         stored = assigned_in([s])
         outs = stored & self.after[id(s)]
-        own |= outs - surely_assigned([s])  # what it is given back where no round assigns it
+        own |= outs - surely_assigned([s])  # returned unchanged by a zero-trip loop
         if not own <= assigned:
             return s
         order = [n for n in dict.fromkeys(n for n, _ in mentions(s)) if n in own | outs]
@@ -164,7 +164,7 @@ class _Parts:
         return title
 
     def _title(self, s: Any, given_back: list[str]) -> str:
-        """``set_x`` of a loop that sets elements of ``x``, or ``x`` itself."""
+        """A name: ``set_x`` for a loop that sets elements of ``x``, or ``x`` itself."""
         stores = [t.value.id for t in gast.walk(s) if _is_element(t)]
         what = list(dict.fromkeys([*given_back, *stores]))
         wish = "set_" + "_and_".join(what[:_NAMED])
@@ -175,7 +175,7 @@ class _Parts:
         return found
 
     def _form(self, tree: Any, numbers: dict[str, int]) -> Any:
-        """What is the same in trees that differ in the names of variables alone."""
+        """A key that is equal for trees that differ in the names of variables alone."""
         if isinstance(tree, list):
             return tuple([self._form(part, numbers) for part in tree])
         if not isinstance(tree, gast.AST):
@@ -189,7 +189,7 @@ class _Parts:
 
 
 def _is_element(tree: Any) -> bool:
-    """Whether a tree is an element that is assigned, of an array with a name."""
+    """True if a tree is an assigned element of an array with a name."""
     is_store = isinstance(tree, gast.Subscript) and isinstance(tree.ctx, gast.Store)
     return is_store and isinstance(tree.value, gast.Name)
 

@@ -1,8 +1,7 @@
 """Numba as a target for kernels that add in the order of the program: ``reassociate=False``.
 
-Numbers are added one after the other, as the user's loops say; what adds many numbers in an order
-of its own, ``np.sum`` or a product of matrices, stays a call of NumPy's. No product is fused with a
-sum.
+Loops add numbers one after the other. Operations that sum many numbers in an order of their own,
+as ``np.sum`` or a matrix product, stay calls of NumPy. No product is fused with a sum.
 """
 
 from __future__ import annotations
@@ -21,51 +20,51 @@ from calque.transpiler.primitives.elementwise import power
 
 
 class NumbaInOrder(Numba):
-    """Kernels that Numba compiles, without its leave to reorder sums."""
+    """Kernels that Numba compiles without permission to reorder sums."""
 
     name = "numba, in order"
     has_parts = False
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
-        """Sums in an order of their own are NumPy's, and so is what holds them."""
+        """False for statements that hold a sum in NumPy's order; else as in ``Numba``."""
         inner = (t for block in core.blocks_of(s) for t in core.walk(block))
         return not any(map(_sums, (s, *inner))) and super().can_compile(s, looping)
 
     def can_be_scalar(self, s: Apply) -> bool:
-        """The same of operations on arrays."""
+        """False for an operation that sums in NumPy's order; else as in ``Numba``."""
         return not _sums(s) and super().can_be_scalar(s)
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
-        """The same of what is no line of its own."""
+        """False for a folded operation that sums in NumPy's order; else as in ``Numba``."""
         return not _sums(s) and super().is_inside(s, looping)
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """With the wish; threads take loops of independent iterations."""
+        """The decorator, with ``reassociate=False``; threads only run independent iterations."""
         found = super().head(s, options)
         given = found.removeprefix("kernel").strip("()")
         return f"kernel({', '.join(filter(None, [given, 'reassociate=False']))})"
 
     def operation(self, s: Apply) -> str | None:
-        """Powers are the C library's, as Python's and NumPy's of numbers."""
+        """The template of an operation; powers call the C library, as Python and NumPy do."""
         return _power(s) or super().operation(s)
 
 
 class SavedNumbaInOrder(SavedNumba):
-    """The same for modules that stand alone; they run on one thread."""
+    """The same for stand-alone modules; they run on one thread."""
 
     name = "numba, in order, saved"
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """``njit`` without flags."""
+        """The decorator: ``njit`` without flags."""
         checked = "boundscheck=True, " if self.ways(s, options)[1] else ""
         return f"njit({checked}**IN_ORDER)"
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
-        """One iteration after the other."""
+        """The range of a loop, which runs one iteration after the other."""
         return "range"
 
     def operation(self, s: Apply) -> str | None:
-        """Powers are the C library's."""
+        """The template of an operation; powers call the C library."""
         return _power(s) or super().operation(s)
 
 
@@ -79,19 +78,19 @@ def in_order(target: Target) -> Target:
 
 
 def saved(target: Target) -> Target | None:
-    """The target of a module that stands alone, for that of one in this process."""
+    """The target for stand-alone modules that belongs to one for this process."""
     return _SAVED.get(target)
 
 
 def _sums(s: Statement) -> bool:
-    """True if a statement adds, or multiplies, many floats in an order of its own."""
+    """True if a statement adds or multiplies many floats in an order of its own."""
     if not isinstance(s, Apply) or not s.primitive.sums:
         return False
     return any(o.type.dtype.kind in "fc" for o in s.outs)
 
 
 def _power(s: Apply) -> str | None:
-    """A power of a real number to a known one, but for squares, which are exact products."""
+    """The text of a real power with a known exponent, except squares, which are products."""
     if s.primitive not in (power, scalars.pow_) or isinstance(s.args[1], Var) or s.out.type.ndim:
         return None
     t = s.out.type.dtype

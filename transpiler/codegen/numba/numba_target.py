@@ -1,4 +1,4 @@
-"""Numba as a target: what its kernels may hold, and how that is written.
+"""Numba as a target: the statements that its kernels may hold, and their spelling.
 
     >>> NUMBA.cast(np.dtype("f4"))
     'np.float32({0})'
@@ -33,7 +33,7 @@ HELPERS = frozenset(["prange"]).union(*HOMES.values())
 _ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
 _BUILT_IN = "np math range abs bool int float complex min max len".split()
 _WRITTEN_INSIDE = (getitem, transpose, reshape, copy)  # arrays within expressions
-_AS_THEY_ARE = (np.float64, np.complex128, np.int64)  # dtypes of Python's own numbers
+_AS_THEY_ARE = (np.float64, np.complex128, np.int64)  # dtypes of Python numbers
 
 
 class Numba(Target):
@@ -45,54 +45,54 @@ class Numba(Target):
     words = HELPERS | {*_BUILT_IN, *_ERRORS}
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
-        """Loops over numbers; new arrays, views and copies; in loops some of NumPy's functions."""
+        """True for loops over scalars, new arrays, views, copies, and some calls within loops."""
         return scalar_text.can_compile(s, looping)
 
     def can_be_scalar(self, s: Apply) -> bool:
-        """Of numbers that Numba has, and functions whose values and promotion are NumPy's."""
+        """True if Numba has the dtypes of an operation and a function with NumPy's values."""
         return not s.primitive.on_grid and scalar_text.can_be_scalar(s)
 
     def is_inside(self, s: Apply, looping: bool) -> bool:
-        """Numbers, and arrays that are views of others or copies."""
+        """True for scalars, and for arrays that are views or copies: expressions in kernels."""
         if looping and text_in_loops(s) is not None:
             return True
         return (not s.out.type.ndim or s.primitive in _WRITTEN_INSIDE) and self.can_compile(s)
 
     def may_raise(self, s: Statement) -> bool:
-        """Indices, empty arrays, matrices without an inverse."""
+        """True if a statement may raise: indices, empty arrays, singular matrices."""
         return whole_array_calls.may_raise(s)
 
     def may_divide_by_zero(self, s: Statement) -> bool:
-        """Python's numbers."""
+        """True if a statement may divide Python numbers by zero."""
         return scalar_text.may_divide_by_zero(s)
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """``kernel``; with checks where an index is not proven to be in range."""
+        """The decorator ``kernel``, with checks if an index is not proven to be in bounds."""
         parallel, checked = self.ways(s, options)
         given = [f"parallel={parallel}"] if parallel != "auto" else []
         given += [f"boundscheck={checked}"] if checked is not False else []
         return f"kernel({', '.join(given)})" if given else "kernel"
 
     def ways(self, s: Kernel, options: dict[str, Any]) -> tuple[Any, bool | None]:
-        """On how many threads, and whether with checks: None for indices that none looks at."""
+        """The threads of a kernel, and bounds checks: None if all indices are proven."""
         parallel, checked = options.get("parallel", "auto"), options.get("boundscheck")
         statements = [t for t in core.walk(s.body) if isinstance(t, Apply)]
         proven = all(t.proven for t in statements if is_access(t))
         checked = not proven if checked is None else checked
         if any(map(self.may_raise, statements)):
-            parallel = False  # no thread can raise
+            parallel = False  # threads cannot raise
         if parallel == "auto" and _has_small_nests(s.body.statements):
             parallel = '"measured"'
         return parallel, True if checked else False if proven else None
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
-        """On threads, in vectors, or one after the other."""
+        """The range of a loop: on threads, vectorized, or sequential."""
         if options.get("parallel") is not False and worth_threads(s, depth):
             return "prange"
         return "vrange" if s.vector else "range"
 
     def call(self, s: Apply) -> str | None:
-        """Copies, views, casts and functions that Numba has by other names, or not at all."""
+        """The template of a copy, view, cast or function that Numba spells differently; or None."""
         if (text := scalar_text.of_a_number(s)) is not None:
             return text
         if s.primitive is copy:
@@ -111,7 +111,7 @@ class Numba(Target):
         return None
 
     def operation(self, s: Apply) -> str | None:
-        """Operators, and functions of numbers that vectorize."""
+        """The template of an operator or a scalar function that vectorizes; else None."""
         numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
         elementwise = s.primitive.kind == "elementwise" or s.primitive is where
         if not (numbers and elementwise) or s.out.type.ndim:
@@ -119,19 +119,19 @@ class Numba(Target):
         return _power(s) or scalar_text.spelled(s)
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
-        """What NumPy promotes and Numba does not."""
+        """For each operand, the dtype to cast it to where Numba promotes differently; else None."""
         return scalar_text.operand_casts(s, text)
 
     def result_cast(self, s: Apply) -> np.dtype | None:
-        """Integers of Numba are of 64 bits."""
+        """The dtype to cast a result back to: Numba computes integers with 64 bits."""
         return scalar_text.cast_back(s)
 
     def cast(self, dtype: np.dtype) -> str:
-        """NumPy's scalars."""
+        """The template of a cast to NumPy's scalar type."""
         return scalar_text.wrapper(dtype)
 
     def literal(self, value: Any, dtype: np.dtype | None, s: Apply) -> tuple[Any, np.dtype | None]:
-        """Python's number, if that is what Numba takes it for."""
+        """A Python number, and the dtype to write with it; None if Numba infers that dtype."""
         if dtype is None and isinstance(value, np.generic):
             value, dtype = shortest(value), value.dtype
         if dtype in _AS_THEY_ARE:
@@ -146,13 +146,13 @@ NUMBA = Numba()
 
 
 def _has_small_nests(run: Sequence[Statement]) -> bool:
-    """Whether threads would run loops of the user's within a loop, each maybe over few places."""
+    """True if loops of the user within a loop could run on threads, maybe with few iterations."""
     inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
     return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
 
 
 def _power(s: Apply) -> str | None:
-    """Powers that are products, quotients and square roots."""
+    """The text of a power that is a product, a quotient or a square root."""
     if s.primitive not in (power, scalars.pow_) or isinstance(s.args[1], Var):
         return None
     exponent, single = s.args[1], s.out.type.dtype == np.float32
@@ -174,7 +174,7 @@ def _power(s: Apply) -> str | None:
 
 
 def _complex_power(exponent: Any) -> str | None:
-    """Powers that NumPy has as a product, a reciprocal or a root; else the exponent is real."""
+    """The text of a complex power that NumPy computes as a product, reciprocal or root."""
     plainly = {2: "{0} * {0}", -1: "complex_reciprocal({0})", 0.5: "complex_sqrt({0})"}
     if exponent in plainly:
         return plainly[exponent]

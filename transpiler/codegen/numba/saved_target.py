@@ -1,8 +1,8 @@
-"""Kernels of saved modules: the same programs in plain Numba, which knows nothing of calque.
+"""Kernels of saved modules: the same programs in plain Numba, without calque.
 
-In this process kernels have a compiler of their own, in which integers wrap around, ``int`` refuses
-NaN, and a function is compiled for the types at hand. A saved module has ``njit``, so that its text
-says where that matters::
+In this process kernels have an extended compiler, in which integers wrap around, ``int`` rejects
+NaN, and functions are specialized to types. A saved module uses ``njit``, so that its text has
+calls for these semantics where they matter::
 
     @njit(**KERNEL)
     def sums_kernel(x, k):
@@ -11,7 +11,7 @@ says where that matters::
             s += x[checked_index(wrapped_sum(k[i], 1), x.shape[0])]
         return s
 
-``fitting_numbers.py`` says which sums need no such care.
+``fitting_numbers.py`` finds the sums that need no such call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WRAPPED = {
     "subtract": "wrapped_difference({0}, {1})",
     "multiply": "wrapped_product({0}, {1})",
 }
-_OF_FLOATS = ("sign(", "heaviside(")  # what gives a float64 for a float32
+_OF_FLOATS = ("sign(", "heaviside(")  # functions that return a float64 for a float32
 _SHIFTS = ("lshift({0}, {1})", "rshift({0}, {1})")
 _MATRICES = re.compile(
     r"(solve|matrix_inverse|determinant|sign_and_logdet|cholesky_factor|checked_finite)\("
@@ -44,14 +44,14 @@ _MATRICES = re.compile(
 
 
 class SavedNumba(Numba):
-    """Kernels that Numba alone compiles; ``proven`` of a sum says that 64 bits hold it."""
+    """Kernels that plain Numba compiles; a sum that is ``proven`` fits in 64 bits."""
 
     name = "numba, saved"
-    has_parts = False  # its threads are those of one function
+    has_parts = False  # its threads need one function
     words = Numba.words | SAVED
 
     def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """``njit``, or a decorator that compiles for one thread and for several."""
+        """The decorator: ``njit``, or one that compiles for one thread and for several."""
         parallel, checked = self.ways(s, options)
         if checked:
             return "njit(boundscheck=True, **KERNEL)"
@@ -68,14 +68,14 @@ class SavedNumba(Numba):
         return False
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
-        """On threads, unless they would sum integers: ``wrapped_sum`` is no sum to Numba."""
+        """The range of a loop: serial for integer sums, as Numba reduces no ``wrapped_sum``."""
         found = super().counter(s, depth, options)
         carried = (v.type for v in s.phis)
         summed = any(t.dtype.kind in "iu" and not t.ndim for t in carried)
         return "prange" if found == "prange" and not summed else "range"
 
     def call(self, s: Apply) -> str | None:
-        """Casts and matrices; else as in this process."""
+        """The template of a cast or a matrix operation; else that of ``Numba``."""
         text = super().call(s)
         if s.primitive is to_int and _is_float(s.args[0]) and not s.out.type.ndim:
             return "python_size({0})" if s.proven else "python_int({0})"
@@ -86,7 +86,7 @@ class SavedNumba(Numba):
         return text
 
     def operation(self, s: Apply) -> str | None:
-        """What is undefined in Numba's words is said in others."""
+        """The template of an operation, by functions where Numba's operator is undefined."""
         if s.primitive is python_round:
             text = super().operation(s)
             return None if text is None else text.replace("int(", "python_int(")
@@ -96,7 +96,7 @@ class SavedNumba(Numba):
         return None if text is None else _plainly(s, text)
 
     def wrapped(self, s: Apply) -> str | None:
-        """What computes an integer of 64 bits that is not known to fit."""
+        """The template of a 64-bit integer operation that may overflow; else None."""
         if s.outs[0].type.dtype != np.int64:
             return None
         if s.primitive is update_add:
@@ -112,7 +112,7 @@ class SavedNumba(Numba):
 
 
 def _quotient(s: Apply) -> str | None:
-    """The text of ``a // b`` for integers, whose least divided by -1 is out of range."""
+    """The text of ``a // b`` for integers, which overflows for the least one divided by -1."""
     if not isinstance(s.args[1], Var) and s.args[1] not in (0, -1):
         return None
     return f"{'integer' if s.out.type.weak else 'wrapped'}_quotient({{0}}, {{1}})"
@@ -123,7 +123,7 @@ def _is_float(atom: Any) -> bool:
 
 
 def _whole(s: Apply, text: str | None) -> str | None:
-    """A float, or the real part of a complex number, as an integer."""
+    """The text that converts a float, or the real part of a complex number, to an integer."""
     dtype = s.out.type.dtype
     if dtype.kind not in "iu" or text is None:
         return text
@@ -135,7 +135,7 @@ def _whole(s: Apply, text: str | None) -> str | None:
 
 
 def _plainly(s: Apply, text: str) -> str:
-    """A text as functions have it that are not compiled for each type apart."""
+    """A text adapted to functions that are not specialized to types."""
     dtype = s.out.type.dtype
     if text.startswith("divide(") and dtype.kind == "c":
         text = f"complex_{text}"
@@ -159,7 +159,7 @@ def _plainly(s: Apply, text: str) -> str:
 
 
 def _complex_power(s: Apply, text: str) -> str:
-    """With a one of the type in which powers are multiplied."""
+    """The text of a power, with a one of the type in which it multiplies."""
     one = "np.complex64(1.0)" if s.out.type.dtype == np.complex64 else "np.complex128(1.0)"
     exponent = text.removeprefix("complex_power({0}, ").removesuffix(")")
     kind = plain_type(s.args[1]).dtype.kind
@@ -173,7 +173,7 @@ def _complex_power(s: Apply, text: str) -> str:
 
 
 def _of_matrices(name: str, s: Apply, text: str) -> str:
-    """With the dtype of the results, and a function for as many axes."""
+    """The call of a matrix function, with the results' dtype, by the number of axes."""
     axes = [a.type.ndim for a in s.args if isinstance(a, Var)]
     if name == "checked_finite":
         return text.replace("(", "_array(", 1) if axes[0] else text

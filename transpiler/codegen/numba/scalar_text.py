@@ -1,4 +1,4 @@
-"""How an operation on numbers is written in a kernel, and which can be.
+"""The text of scalar operations in Numba kernels, and the conditions under which there is one.
 
 Numba promotes as C does where NumPy 2 does not: a Python float among float32 numbers is written
 ``np.float32(0.5)``, and small integers are cast back to their dtype.
@@ -87,7 +87,7 @@ from calque.transpiler.primitives.shapes import flat, reshape
 from calque.transpiler.primitives.sorting import searchsorted
 from calque.transpiler.primitives.special import SPECIAL
 
-# By the record's ``scalar``: text in a kernel; what is not here is written as in NumPy source.
+# Text in a kernel, by the primitive's ``scalar``; others are written as in NumPy source.
 _SPELLINGS = {
     "abs": "abs({0})",
     "sqrt": "np.sqrt({0})",
@@ -117,13 +117,13 @@ _SPELLINGS = {
     "pow": "{0} ** {1}",
 }
 _ALIKE = (round_, python_round, isclose, nan_to_num, transcendental.sinc)
-_PARTS = (complexes.real, imag, conj, of_parts)  # of complex numbers
+_PARTS = (complexes.real, imag, conj, of_parts)  # parts of complex numbers
 _NUMBERS = (where, astype, to_float, to_int, to_bool, checked_index, searchsorted)
 _ARRAY_PARTS = (
     empty, zeros, ones, empty_like, zeros_like, ones_like, full,
     space, transpose, flat, copy, room, widened,
 )
-# what reductions of a number are, in its own dtype; else the dtype of the result is another
+# reductions of a scalar whose result has its dtype; those of others differ
 _OF_A_NUMBER = dict.fromkeys((sum_, prod, max_, min_, any_, all_, mean), "{0}")
 _OF_A_NUMBER |= {argmax: "0", argmin: "0"}
 _ORDER = (less, less_equal, greater, greater_equal)
@@ -137,7 +137,7 @@ _DIVISIONS = {divide: "divide", floor_divide: "quotient", remainder: "remainder"
 
 
 def spelled(s: Apply) -> str | None:
-    """The kernel's text for an elementwise operation on numbers; None where there is none."""
+    """The kernel's text for an elementwise operation on scalars; None if there is none."""
     primitive, name, scalar = s.primitive, s.primitive.name, s.primitive.scalar or ""
     kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
     of_reals = primitive in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}
@@ -181,7 +181,7 @@ def spelled(s: Apply) -> str | None:
 
 
 def of_a_number(s: Apply) -> str | None:
-    """The text of a reduction whose operand is a number: a kernel has no other reductions."""
+    """The text of a reduction of a scalar: kernels have no other reductions."""
     if s.primitive not in _OF_A_NUMBER or s.outs[0].type.ndim or not isinstance(s.args[0], Var):
         return None
     t, out = s.args[0].type, s.outs[0].type
@@ -198,7 +198,7 @@ def of_a_number(s: Apply) -> str | None:
 
 
 def _alike(s: Apply) -> str | None:
-    """A function that Numba has for numbers as NumPy has it."""
+    """The text of a function that Numba and NumPy compute equally for scalars; else None."""
     if any(plain_type(a).dtype != np.float64 for a in s.args if _has_type(a)):
         return None
     if s.primitive is python_round:
@@ -219,7 +219,7 @@ def _is_small(exponent: Atom) -> bool:
 
 
 def _shifts_inside(s: Apply) -> bool:
-    """Whether by fewer bits than there are: LLVM defines no other shift."""
+    """True if a shift is by fewer bits than the type has: LLVM defines no other."""
     bits = s.args[1]
     return not isinstance(bits, Var) and 0 <= bits < 8 * loop_dtypes(s)[0].itemsize
 
@@ -229,7 +229,7 @@ _RECIPROCALS |= dict.fromkeys("FD", "complex_reciprocal({0})")
 
 
 def _division(s: Apply, is_complex: bool) -> str | None:
-    """A function that divides where Numba's operator is not NumPy's, or not Python's by zero."""
+    """A dividing function, where Numba's operator differs from NumPy's or Python's; else None."""
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
     if (is_complex and s.primitive is divide) or (s.out.type.weak and by_zero):
@@ -238,7 +238,7 @@ def _division(s: Apply, is_complex: bool) -> str | None:
 
 
 def may_divide_by_zero(s: Statement) -> bool:
-    """Whether a statement divides Python's numbers, by what may be zero: ZeroDivisionError."""
+    """True if a statement divides Python numbers and may raise ZeroDivisionError."""
     if not isinstance(s, Apply) or s.primitive not in _DIVISIONS or not s.out.type.weak:
         return False
     return not s.out.type.ndim and (isinstance(s.args[1], Var) or not s.args[1])
@@ -250,7 +250,7 @@ def plain_type(atom: Atom) -> ArrayType:
 
 
 def can_be_scalar(s: Apply) -> bool:
-    """Whether an array operation can be written as one on numbers, in a kernel."""
+    """True if an array operation can be written as a scalar one in a kernel."""
     if any(type(a) is int and a.bit_length() > 63 for a in s.args):
         return False  # a kernel's integers are of 64 bits
     types = [plain_type(a) for a in s.args if _has_type(a)] + [o.type for o in s.outs]
@@ -264,14 +264,14 @@ def can_be_scalar(s: Apply) -> bool:
 
 
 def has_numbers_of(t: ArrayType) -> bool:
-    """True if Numba has numbers of a type, as NumPy has them."""
+    """True if Numba has scalars of a type with NumPy's semantics."""
     if t.dtype.kind not in "fiubc" or t.dtype == np.float16:
         return False
     return t.dtype.itemsize <= (16 if t.dtype.kind == "c" else 8)
 
 
 def finds_place(places: ArrayType, value: ArrayType) -> bool:
-    """Whether a number is compared with the elements of a sorted array as they are."""
+    """True if ``searchsorted`` compares a value with real elements without casting these."""
     return places.dtype.kind in "iuf" and np.result_type(places.dtype, value.dtype) == places.dtype
 
 
@@ -280,21 +280,21 @@ def _has_type(atom: Atom) -> bool:
 
 
 def _may_refuse(s: Apply) -> bool:
-    """Integer powers of arrays: NumPy refuses negative exponents."""
+    """True for integer powers of arrays: NumPy raises for negative exponents."""
     if s.primitive is not power or s.out.type.dtype.kind not in "iu" or not s.out.type.ndim:
         return False
     return isinstance(s.args[1], Var) or s.args[1] < 0
 
 
 def _odd_booleans(s: Apply) -> bool:
-    """Sums and products of booleans are NumPy's own."""
+    """True for operations on booleans that NumPy defines differently from integers."""
     if s.out.type.dtype.kind != "b":
         return False
     return s.primitive in (add, multiply, maximum, minimum, power)
 
 
 def can_compile(s: Statement, looping: bool = False) -> bool:
-    """Whether Numba takes a statement, with all that is in it; ``looping``: within a loop."""
+    """True if Numba can compile a statement and its blocks; ``looping``: within a loop."""
     match s:
         case Apply():
             return _can_compile_apply(s) or (looping and text_in_loops(s) is not None)
@@ -312,7 +312,7 @@ def can_compile(s: Statement, looping: bool = False) -> bool:
                 return False
             return all(can_compile(t, True) for b in core.blocks_of(s) for t in b.statements)
         case Kernel():
-            return False  # it is one already
+            return False  # it is a kernel already
 
 
 def _can_compile_apply(s: Apply) -> bool:
@@ -322,7 +322,7 @@ def _can_compile_apply(s: Apply) -> bool:
     if primitive.kind == "size" or primitive in _ARRAY_PARTS:
         return True
     if primitive is reshape:
-        return s.proven  # of memory that is known to be contiguous
+        return s.proven  # True for memory that is known to be contiguous
     if primitive in (getitem, update, update_add):
         return _plain_index(s)
     if s.outs[0].type.ndim:
@@ -332,7 +332,7 @@ def _can_compile_apply(s: Apply) -> bool:
 
 
 def _plain_index(s: Apply) -> bool:
-    """Integers and slices; an array may be read so, and numbers and whole slices stored."""
+    """True for an index of integers and slices that Numba can read or store."""
     first = s.primitive.first_index
     if any(isinstance(a, Var) and a.type.ndim for a in s.args[first:]):
         return False
@@ -347,7 +347,7 @@ def _plain_index(s: Apply) -> bool:
 
 
 def _stores_slice(s: Apply) -> bool:
-    """Whether an array of just their shape and dtype is stored into slices."""
+    """True if a statement stores an array into slices of the same dtype and rank."""
     base, value = s.args[:2]
     if s.primitive is not update or not isinstance(base, Var) or not isinstance(value, Var):
         return False
@@ -359,7 +359,7 @@ def _stores_slice(s: Apply) -> bool:
 
 
 def loop_dtypes(s: Apply) -> list[np.dtype]:
-    """The dtypes that NumPy brings the operands to before it computes."""
+    """The dtypes that NumPy casts the operands to before it computes."""
     types = [plain_type(a) for a in s.args if _has_type(a)]
     function = s.primitive.function
     if isinstance(function, np.ufunc):
@@ -380,7 +380,7 @@ _PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c":
 
 
 def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
-    """For each operand, the dtype to which the kernel must bring it; None where Numba does so."""
+    """For each operand, the dtype to which the kernel must cast it; None where Numba does so."""
     if "bool(" in text or text == "not {0}" or text.endswith(".imag)"):
         return [None] * len(s.args)
     own = [plain_type(a).dtype for a in s.args]
@@ -402,7 +402,7 @@ def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
 
 
 def cast_back(s: Apply) -> np.dtype | None:
-    """The dtype to which a result must be cast, where Numba's is wider."""
+    """The dtype to which a result must be cast if Numba's is wider; else None."""
     out = s.out.type
     if out.weak or out.dtype.kind not in "iu":
         return None
@@ -412,5 +412,5 @@ def cast_back(s: Apply) -> np.dtype | None:
 
 
 def wrapper(dtype: np.dtype) -> str:
-    """``np.float32({0})``."""
+    """The template of a cast: ``np.float32({0})``."""
     return f"np.{dtype_name(dtype)}({{0}})"

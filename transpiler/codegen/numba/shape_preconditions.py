@@ -1,7 +1,7 @@
-"""What a saved module asks of its arguments' sizes, before a kernel reads them.
+"""Checks of argument sizes at the start of a saved module's functions, before kernels run.
 
-``jit`` asks this when it dispatches a call, and makes another program where the sizes are others.
-A saved module has nobody in front of it, and a kernel reads memory by the sizes it was written for.
+``jit`` checks sizes when it dispatches a call, and compiles another program if they differ. A saved
+module has no dispatch, and its kernels access memory by the sizes that they were written for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calque.transpiler.ir.value_ranges import ARGUMENT
 
 
 def size_checks(function: Function, builder: Builder) -> list[gast.stmt]:
-    """An ``if`` that raises ValueError for each thing that kernels take for granted."""
+    """An ``if`` that raises ValueError for each assumption of the kernels."""
     sizes, dims = _Sizes(function, builder.dims), builder.dims
     relied = builder.magnitudes.relied
     asked: list[tuple[str, str] | None] = [sizes.within(p) for p in function.params if p in relied]
@@ -38,7 +38,7 @@ def _refusal(function: str, wrong: str, right: str) -> Any:
 
 
 class _Sizes:
-    """Sizes of arguments, as the text of what a function's first lines may read."""
+    """The text of conditions on arguments' sizes: each as its negation and itself."""
 
     def __init__(self, function: Function, dims: Dims):
         self.dims = dims
@@ -61,13 +61,13 @@ class _Sizes:
         return to_text(path)
 
     def within(self, number: Var) -> tuple[str, str]:
-        """That an integer, of which sums are made, is no larger than they were taken to be."""
+        """The condition that an integer argument is in the range assumed for its sums."""
         low, high = ARGUMENT
         inside = f"{low} <= {self.texts[number]} <= {high}"
         return f"not {inside}", inside
 
     def known(self) -> list[tuple[str, str]]:
-        """The sizes that are written into the kernels, and those that go by one letter."""
+        """The conditions that sizes equal a constant, or other sizes with the same symbol."""
         found = []
         for text, given in self.params:
             for axis, dim in enumerate(given):
@@ -78,17 +78,17 @@ class _Sizes:
         return found
 
     def nonnegative(self, dim: DimLike) -> tuple[str, str] | None:
-        """That ``dim >= 0``, as one side and the other."""
+        """The condition ``dim >= 0``; None if the arguments do not determine it."""
         sides = self._sides(dim)
         return sides and (f"{sides[0]} < {sides[1]}", f"{sides[0]} >= {sides[1]}")
 
     def equal(self, dim: DimLike) -> tuple[str, str] | None:
-        """That ``dim == 0``, as one side and the other."""
+        """The condition ``dim == 0``; None if the arguments do not determine it."""
         sides = self._sides(dim)
         return sides and (f"{sides[0]} != {sides[1]}", f"{sides[0]} == {sides[1]}")
 
     def _sides(self, dim: DimLike) -> tuple[str, str] | None:
-        """What is added, and what is taken away; None where the arguments do not tell."""
+        """The positive and the negative terms of a size; None if arguments do not determine it."""
         if not isinstance(dim, Dim):
             return None
         if self.dims.beyond_arguments(dim) - self.dims.integers.keys():
@@ -110,7 +110,7 @@ class _Sizes:
 
 
 def _name(dim: Dim) -> str:
-    """The symbol that an argument's size is."""
+    """The symbol of an argument's size that is a single symbol."""
     (name,) = dim_symbols(dim)
     return name
 

@@ -1,7 +1,6 @@
-"""Numbers that NumPy may hold in arrays of no axes, which Numba does not take for numbers.
+"""Unbox 0-d arrays: kernels are passed scalars, as Numba does not accept 0-d arrays for them.
 
-``np.where(a, b, c)`` of numbers, ``np.reshape(x, ())`` and an argument may each be one of these; a
-kernel is given the number in it.
+``np.where(a, b, c)`` of scalars, ``np.reshape(x, ())`` and an argument may each be a 0-d array.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.products import tensordot
 from calque.transpiler.primitives.shapes import broadcast_to, reshape
 
-# the primitives that give an array even where it has no axes, and those that give what they get
+# the primitives that return 0-d arrays, and those that return a 0-d array for a 0-d array
 ARRAYS = (
     constant, stack_rows, empty, empty_like, full, ones, ones_like, zeros, zeros_like,
     copy, broadcast_to, reshape, squeeze, tensordot, transpose, where,
@@ -39,17 +38,17 @@ SAME = (astype, conj, real, imag, getitem)
 
 
 def is_strong(var: Var) -> bool:
-    """Whether a number is one of NumPy's."""
+    """True if a value is a NumPy scalar."""
     return not var.type.ndim and not var.type.weak
 
 
 def element_of(array: Any) -> Any:
-    """The number in an array of no axes; a number of NumPy's is itself."""
+    """The expression of the scalar in a 0-d array; a NumPy scalar is returned unchanged."""
     return fill_expression("{0}[()]", [array])
 
 
 def may_be_array(var: Var, program: PrintedProgram) -> bool:
-    """Whether NumPy may hold a number in an array of no axes."""
+    """True if a scalar may be a 0-d array at run time."""
     seen: set[Var] = set()
 
     def visit(atom: Atom) -> bool:
@@ -70,6 +69,6 @@ def may_be_array(var: Var, program: PrintedProgram) -> bool:
 
 
 def _ends(s: If | For | While, k: int) -> list[Atom]:
-    """What a branch or a loop may give as one of its results."""
+    """The possible values of result ``k`` of a branch or a loop."""
     ends = [block.results[k] for block in core.blocks_of(s) if k < len(block.results)]
     return ends if isinstance(s, If) else [*ends, s.inits[k]]

@@ -1,7 +1,7 @@
 """NumPy's functions of whole arrays that Numba has, called within the loops of a kernel.
 
-Outside of loops such a call is NumPy's own, which is no slower. Within one, a call that Python has
-to make would keep the whole loop out of the kernel.
+Outside of loops such a call goes to NumPy itself, which is no slower. Within a loop, a call from
+Python would keep the whole loop out of the kernel.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from calque.transpiler.primitives.selecting import flatnonzero, nonzero
 
 _REAL = (np.float64, np.int64)
 _OF_BOOLEANS = (nonzero, flatnonzero)
-# The text of NumPy source -> that of kernels, for vectors of 64 bits. Numba's own median forgets
-# NaN; its sums, and extrema, have another sign of zero.
+# Text in NumPy source -> text in kernels, for vectors of 64 bits. Numba's own median ignores NaN;
+# its sums and extrema differ in the sign of zero.
 _SAFE = {
     "np.sort({0})": "np.sort({0})",
     "np.argsort({0}, kind='stable')": "np.argsort({0}, kind='mergesort')",
@@ -67,7 +67,7 @@ _RAISING = {
 
 
 def text_in_loops(s: Apply) -> str | None:
-    """How a kernel's loop calls NumPy for a statement; None where Numba has nothing like it."""
+    """The template by which a kernel's loop calls NumPy for a statement; None if Numba cannot."""
     if s.primitive.in_loops is not None:
         return s.primitive.in_loops if s.proven else None
     if s.primitive.name not in _NAMES:
@@ -80,7 +80,7 @@ def text_in_loops(s: Apply) -> str | None:
     if not arrays and s.primitive not in (linspace, arange):
         return None
     if s.primitive is arange and s.out.type.dtype != np.int64:
-        return None  # of floats, Numba's are others in the last bits
+        return None  # Numba's float ranges differ in the last bits
     text = template(s.primitive, s.args, s.params)
     return _SAFE.get(text) or _RAISING.get(text)
 
@@ -89,7 +89,7 @@ _CHECKED = (checked_index, bounded, whole_exponent, shift_count, power_base)
 
 
 def may_raise(s: Statement) -> bool:
-    """Whether a statement refuses some indices or some arrays, as empty ones: no thread can."""
+    """True if a statement may raise for some indices or arrays, which threads cannot do."""
     if not isinstance(s, Apply):
         return False
     if s.primitive is to_int and isinstance(s.args[0], Var):

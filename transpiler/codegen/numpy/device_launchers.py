@@ -1,6 +1,6 @@
-"""The function around a device's program: cuts the arguments, and puts the results together.
+"""The function around a device's program: it splits the arguments and joins the results.
 
-Its text is that of a person: ``np.split(x, 4)[k]`` for a device's block, ``np.stack`` and
+The text uses NumPy's idioms: ``np.split(x, 4)[k]`` for a device's block, ``np.stack`` and
 ``np.concatenate`` for the whole.
 """
 
@@ -20,14 +20,14 @@ Place = Callable[[Hashable], str]  # the text of a device's number along an axis
 
 @dataclass(frozen=True)
 class Cut:
-    """How one leaf is dealt out: ``element`` of an axis that a part lacks, or blocks by spec."""
+    """The partition of one leaf: by ``element`` along an axis that parts lack, or in blocks."""
 
     element: tuple[Hashable, int] | None = None  # the name of the devices' axis; the leaf's axis
     blocks: tuple[tuple[Hashable, ...], ...] = ()
 
     @property
     def names(self) -> frozenset[Hashable]:
-        """The axes of devices that it is cut along."""
+        """The device axes along which the leaf is split."""
         named = frozenset(n for names in self.blocks for n in names)
         return named | ({self.element[0]} if self.element else frozenset())
 
@@ -64,7 +64,7 @@ def _grouped(text: str) -> str:
 
 
 def whole_text(leaf: Callable[[Place], str], cut: Cut, sizes: dict[Hashable, int]) -> str:
-    """The whole array of the devices' parts; ``leaf`` gives the text of one device's.
+    """The whole array, joined from the devices' parts; ``leaf`` gives the text of one part.
 
     >>> whole_text(lambda place: f"y[{place('i')}]", Cut(("i", 0)), {"i": 4})
     'np.stack([y[k] for k in range(4)])'
@@ -92,12 +92,12 @@ def _letters(count: int) -> list[str]:
 
 
 def place_letters(sizes: dict[Hashable, int]) -> dict[Hashable, str]:
-    """The names of a device's numbers in the launcher's text."""
+    """The names of a device's indices along the mesh axes in the launcher's text."""
     return dict(zip(sizes, _letters(len(sizes))))
 
 
 def given_text(value: Any, path: str, cuts: list[Cut], part: Callable[[str, Cut], str]) -> str:
-    """An argument with each leaf a device's part; ``cuts`` are taken from the front."""
+    """An argument with each leaf replaced by a device's part; consumes ``cuts`` from the front."""
     if is_object(value):
         return _object_text(value, path, cuts)
     if value is None:
@@ -111,7 +111,7 @@ def given_text(value: Any, path: str, cuts: list[Cut], part: Callable[[str, Cut]
 
 
 def _in_order(value: Any) -> list[tuple[Any, Any]]:
-    """The parts in the order of the leaves: the keys of a dict sorted."""
+    """The children of a pytree node in the order of leaves: a dict's keys are sorted."""
     found = children(value)
     return sorted(found, key=lambda p: str(p[0])) if isinstance(value, dict) else found
 

@@ -1,4 +1,4 @@
-"""Core as NumPy source: the last stage, and the one whose work is read.
+"""Print Core as NumPy source, the last stage of the pipeline.
 
 ``emit_function`` gives the text of one ``def``, ``emit_module`` a file with docstring and imports.
 The stages: copies for in-place stores (``copies``), versions joined into variables (``coalesce``),
@@ -54,10 +54,10 @@ from calque.transpiler.memory.copies import place_copies
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
-# from the names that kernels use: import lines, and definitions before and behind the kernels
+# from the names that kernels use: import lines, and definitions before and after the kernels
 Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
 _ROUNDS = 12
-_FEW_ROUNDS, _MANY = 4, 32  # then one long line among so many statements may stay: it is broken
+_FEW_ROUNDS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements may be wrapped
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
 _FEW_READS = 2
 _FEW_SPLITS = 6
@@ -73,8 +73,8 @@ def emit_function(
 ) -> str:
     """The ``def`` of a function.
 
-    Where the target has kernels, they come first, and the function launches them; ``asking``, what
-    was taken for granted of its arguments before.
+    If the target has kernels, they come first, and the function launches them. ``asking`` is a
+    builder with assumptions about the arguments that are to be checked.
     """
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
@@ -92,7 +92,7 @@ def written_function(
     asking: Builder | None,
     kind: type[StatementWriter],
 ) -> tuple[StatementWriter, list[Any]]:
-    """The trees of a function's text, and who wrote them: a ``kind`` of writer for each target."""
+    """The writer of a function's text, of the target's ``kind``, and the trees that it wrote."""
     program, memory, live, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -123,7 +123,7 @@ def written_function(
 
 
 def outlined(function: core.Function, kernels: Target) -> core.Function:
-    """A function as a target is given it: with copies for what is stored in place, and kernels."""
+    """A function prepared for a target: with copies before in-place stores, and with kernels."""
     program, *_ = _placed(function, kernels)
     return replace(function, body=program.body)
 
@@ -131,7 +131,7 @@ def outlined(function: core.Function, kernels: Target) -> core.Function:
 def _placed(
     function: core.Function, kernels: Target
 ) -> tuple[PrintedProgram, Memory, Liveness, dict[Var, Any], list[Var]]:
-    """A copy to print, its memory, what lives where, the leaves' access paths and names' leaves."""
+    """A copy to print, its memory, liveness, access paths of leaves, and leaves to name."""
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -158,7 +158,7 @@ def _placed(
 def _imported(
     function: core.Function, made: Sequence[core.Apply], ours: frozenset[str]
 ) -> dict[tuple[str, str], str]:
-    """How the user's own functions are called; what the results need is imported too."""
+    """The names of the user's functions in the text; also imports those that results need."""
     own = dict.fromkeys(s.primitive.imported for s in made if s.primitive.imported)
     modules = {s.primitive.name.partition(".")[0] for s in made}
     own |= {("scipy", m): None for m in SCIPY_MODULES if m in modules}
@@ -168,7 +168,7 @@ def _imported(
 
 
 def _bound_leaves(program: PrintedProgram, paths: dict[Var, Any]) -> list[Var]:
-    """The leaves of structured arguments that are read often enough to get a name."""
+    """The leaves of structured arguments with enough reads to get a name."""
     uses = program.uses()
     return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
 
@@ -176,7 +176,7 @@ def _bound_leaves(program: PrintedProgram, paths: dict[Var, Any]) -> list[Var]:
 def _called_like(
     function: core.Function, paths: dict[Var, Any], kernels: Target
 ) -> list[Var]:
-    """The arguments that have the name of a function of kernels: there they get another one."""
+    """The arguments named like a function that kernels call; they get another name inside."""
     found = []
     for parameter in function.signature:
         if isinstance(parameter.tree, Var) and parameter.name in kernels.words:
@@ -210,13 +210,13 @@ def _writer(
 
 
 def _reserved(function: core.Function, kernels: Target) -> list[str]:
-    """The names that stand for something else in a function's text."""
+    """The names with another meaning in a function's text."""
     own = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
     return own + sorted(kernels.words)
 
 
 def _builtins_used() -> list[str]:
-    """Names that a user may have given to a variable and that the text calls as built in."""
+    """Builtins that the text calls and that a user may have used as a variable's name."""
     return [n for n in dir(builtins) if n in _CALLED]
 
 
@@ -271,7 +271,7 @@ def emit_module(
 
 
 def _apart(definitions: str, own: set[str]) -> str:
-    """Definitions of which none has the name of something that the user's program imports.
+    """Definitions renamed where the user's program imports something of the same name.
 
     >>> _apart("def split(x):\\n    return parts(x)", {"split", "other"})
     'def plain_split(x):\\n    return parts(x)'
@@ -314,7 +314,7 @@ def _import_line(place: str, used: str) -> str:
 
 
 def _library(names: frozenset[str]) -> tuple[list[str], str, str]:
-    """The library of the kernels, from where it lives."""
+    """The import lines of the functions that kernels call, from ``calque.runtime``."""
     lines = [
         f"from calque.runtime.{module} import {', '.join(sorted(known & names))}"
         for module, known in HOMES.items()
@@ -324,7 +324,7 @@ def _library(names: frozenset[str]) -> tuple[list[str], str, str]:
 
 
 def sorted_imports(lines: Sequence[str]) -> list[str]:
-    """Import lines as linters want them: joined, the standard library's first.
+    """Import lines merged and sorted as linters require, the standard library's first.
 
     >>> sorted_imports(["from numba import prange", "import math", "from numba import njit"])
     ['import math', '', 'from numba import njit, prange']

@@ -1,6 +1,6 @@
-"""The launcher of a device's program: the function that takes whole arrays, for each engine.
+"""The launcher of a device's program for each engine: a function of whole arrays.
 
-What the engines' launchers share is here, and that of threads; ``mpi_launcher`` has that of ranks.
+The base class and the launchers of threads and GPUs are here; ``mpi_launcher`` has that of ranks.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Module = tuple[list[str], list[str]]  # its imports, and its texts
 
 @dataclass
 class DeviceLauncher:
-    """The text around a device's program, and the module that both stand in."""
+    """The text around a device's program, and the module with both."""
 
     function: Function  # of a device
     name: str  # of the launcher
     device_name: str
-    communicators: dict[Hashable, str]  # what the program calls those of the axes
+    communicators: dict[Hashable, str]  # their names in the program, by mesh axis
     sizes: dict[Hashable, int]  # of the axes
     cuts: list[Cut]  # of the arguments' leaves
     cuts_of_result: list[Cut]
@@ -40,11 +40,11 @@ class DeviceLauncher:
     blank = "\n\n\n"  # between a module's imports and what follows
 
     def words(self) -> set[str]:
-        """What the text calls: no parameter is called so."""
+        """The names that the text uses, which no parameter may have."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """The ``def`` that takes whole arrays and gives whole arrays."""
+        """The ``def`` that takes and returns whole arrays."""
         raise NotImplementedError
 
     def module(
@@ -52,7 +52,7 @@ class DeviceLauncher:
     ) -> Module:
         """A module with the texts of a device's program and of the launcher.
 
-        ``alone`` is what it would import of calque, else None.
+        ``alone`` has the texts of the calque functions it calls; None if they are imported.
         """
         raise NotImplementedError
 
@@ -69,12 +69,12 @@ class DeviceLauncher:
         return text
 
     def parameters(self) -> list[Any]:
-        """Those of the device's program, without its communicators."""
+        """The parameters of the device's program without communicators."""
         own = set(self.communicators.values())
         return [p for p in self.function.signature if p.name not in own]
 
     def _called(self, parameter: Any) -> str:
-        """A parameter's name in the launcher, which has words of its own."""
+        """A parameter's name in the launcher, different from the launcher's own names."""
         own = {"np", "range", *self.words()}
         name: str = parameter.name
         own |= {p.name for p in self.parameters() if p is not parameter}
@@ -83,7 +83,7 @@ class DeviceLauncher:
         return name
 
     def _given(self, place: Callable[[Hashable], str]) -> str:
-        """The arguments of a device's program, as they are cut of the whole ones."""
+        """The arguments of a device's program: the device's parts of the whole ones."""
         cuts = list(self.cuts)
 
         def part(path: str, cut: Cut) -> str:
@@ -93,7 +93,7 @@ class DeviceLauncher:
         return ", ".join(texts)
 
     def _checks(self) -> list[str]:
-        """Elements of an axis that parts lack: it must be as long as there are devices."""
+        """The lines that check that an axis split by element is as long as there are devices."""
         found = []
         cuts = list(self.cuts)
 
@@ -130,7 +130,7 @@ class ThreadLauncher(DeviceLauncher):
         return {"run", *place_letters(self.sizes).values()}
 
     def text(self) -> str:
-        """Devices in a list, and their results in another."""
+        """The ``def``: arguments of all devices in a list, and their results in another."""
         letters = place_letters(self.sizes)
         given = self._given(lambda name: letters[name])
         given += "," if len(self.parameters()) == 1 else ""
@@ -143,7 +143,7 @@ class ThreadLauncher(DeviceLauncher):
         return self._definition(self.name, said, lines)
 
     def _run(self, given: str, rounds: str, called: str) -> list[str]:
-        """The lines that deal out the arguments, and run the devices' program."""
+        """The lines that distribute the arguments and run the devices' program."""
         return [f"arguments = [{given} {rounds}]", f"results = run({called})"]
 
     def _of_results(self, path: str, cut: Cut) -> str:

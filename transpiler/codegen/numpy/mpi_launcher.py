@@ -1,4 +1,4 @@
-"""The launcher of a device's program on MPI's ranks, and the script that ``mpiexec`` runs."""
+"""The launcher of a device's program on MPI ranks, and the script that ``mpiexec`` runs."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ if __name__ == "__main__":
 
 
 class MpiLauncher(DeviceLauncher):
-    """Devices that are ranks: each has whole arguments, and all results."""
+    """Devices that are MPI ranks: each takes whole arguments and returns whole results."""
 
     blank = "\n\n"
 
     def words(self) -> set[str]:
-        """Communicators, and what gathers."""
+        """The names that the text uses for communicators and gathering."""
         return {"world", "all_gather", "MPI"}
 
     def text(self) -> str:
-        """Parts of what every rank is given, and the parts of all ranks."""
+        """The ``def``: it takes a rank's parts of the arguments, and gathers the results' parts."""
         ranks = {n: f"{c}.rank" for n, c in self.communicators.items()}
         given = self._given(lambda name: ranks[name])
         count = math.prod(self.sizes.values())
@@ -93,7 +93,7 @@ class MpiLauncher(DeviceLauncher):
         return "\n".join(lines)
 
     def main_text(self) -> str:
-        """What runs the script by itself, where all arguments are arrays or numbers."""
+        """The script's main part; empty unless all arguments are arrays or numbers."""
         parameters = self.parameters()
         if not all(isinstance(p.tree, Var) for p in parameters):
             return ""
@@ -116,7 +116,7 @@ class MpiLauncher(DeviceLauncher):
     def module(
         self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
     ) -> Module:
-        """With what ``mpiexec`` runs."""
+        """The module, with the main part that ``mpiexec`` runs."""
         main = self.main_text()
         lines = ["from mpi4py import MPI", *(["import sys", "import traceback"] if main else [])]
         return lines, [self.communicators_text(), *helpers, *texts, _ALL_GATHER, main]

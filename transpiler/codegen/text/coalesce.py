@@ -1,4 +1,4 @@
-"""Joins versions of one variable: what a store, a loop or a branch links should have one name."""
+"""Coalescing: versions of a value linked by a store, a loop or a branch share one variable."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Groups:
         return self._group[self.program.index[var]]
 
     def together(self, a: Atom, b: Atom) -> bool:
-        """Whether two atoms are kept in one variable."""
+        """True if two atoms share a variable."""
         return isinstance(a, Var) and isinstance(b, Var) and self.of(a) == self.of(b)
 
     def shared(self, var: Var) -> bool:
-        """Whether a Var's group has other members."""
+        """True if a Var's group has other members."""
         mask = self.members[self.of(var)]
         return bool(mask & (mask - 1))
 
@@ -46,7 +46,7 @@ class Groups:
         return {v.name for v in self.program.members(self.members[group]) if v.name is not None}
 
     def _are_apart(self, first: int, second: int) -> bool:
-        """Whether some member of one group is defined where one of the other lives."""
+        """True if two groups interfere: a member is defined where one of the other is live."""
         one_way = self._clash[first] & self.members[second]
         return bool(one_way or self._clash[second] & self.members[first])
 
@@ -89,7 +89,7 @@ class Groups:
                     self._join(out, s.orelse.results[k])
 
     def _permuted(self, loop: For | While) -> set[int]:
-        """Values that one tuple assignment should give: ``a, b = b, a + b``."""
+        """The values that one tuple assignment should give: ``a, b = b, a + b``."""
         made: dict[int, Apply] = {}
         for k, (phi, after) in enumerate(zip(loop.phis, loop.body.results, strict=True)):
             s = self.program.definition.get(after) if isinstance(after, Var) else None

@@ -1,4 +1,4 @@
-"""Expressions: folded values written out where they are used."""
+"""Writes expressions as syntax trees, with folded values written out at their uses."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ _PYTHON_TYPES = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "comple
 
 
 class ExpressionWriter:
-    """Builds the trees of atoms and of statements that hold no block.
+    """Builds the trees of atoms and of statements without blocks.
 
-    While ``inside`` a kernel, as its target has them: numbers as it takes them, and a name for each
-    leaf of a structured argument. ``as_added`` is asked what an operation has there for operands.
+    While ``inside`` a kernel, literals and operations are spelled as its target requires, each leaf
+    of a structured argument has a name, and ``as_added``, if set, replaces operands.
     """
 
     inside = False
@@ -69,9 +69,9 @@ class ExpressionWriter:
         self.kernels = kernels
         for var, (path, _) in paths.items():
             path.argument = var
-        self._aliases: dict[Var, str] = {}  # kernels' names for leaves of arguments
+        self._aliases: dict[Var, str] = {}  # names in kernels for leaves of arguments
         types = [v.type for v in program.vars if not v.type.weak]
-        self.narrow = any(t.dtype.char not in "?ldD" for t in types)  # Python's numbers are narrow
+        self.narrow = any(t.dtype.char not in "?ldD" for t in types)  # dtypes of less than 64 bits
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom among the other operands of its operation."""
@@ -87,7 +87,7 @@ class ExpressionWriter:
         return name(self.names(atom), atom)
 
     def name_inside(self, var: Var) -> str:
-        """A value's name in kernels, where a leaf of a structured argument has one, too."""
+        """A value's name in kernels, in which leaves of structured arguments have names, too."""
         if var not in self.paths:
             return self.names(var)
         if var not in self._aliases:
@@ -104,12 +104,12 @@ class ExpressionWriter:
             return self._choice(s)
         assert isinstance(s, Apply)
         made = self._apply(s)
-        if s.primitive is getitem and s.out.type.weak:  # NumPy's scalar, saved as Python's
+        if s.primitive is getitem and s.out.type.weak:  # a Python number, read back from an array
             return call(name(_PYTHON_TYPES[s.out.type.dtype.kind]), made)
         return made
 
     def _apply(self, s: Apply) -> Any:
-        """What an operation gives, in a kernel as its target says it."""
+        """The tree of an operation, in a kernel as its target spells it."""
         if not self.inside:
             return self._plain(s)
         if (text := self.kernels.call(s)) is not None:
@@ -120,13 +120,13 @@ class ExpressionWriter:
         return self._cast(self.kernels.result_cast(s), made)
 
     def _numbers(self, s: Apply, text: str) -> list[Any]:
-        """The operands as a kernel must be given them to promote as NumPy does."""
+        """The trees of operands, with casts so that a kernel promotes as NumPy does."""
         casts = self.kernels.operand_casts(s, text)
         trees = [self._number(a, dtype, s) for a, dtype in zip(s.args, casts, strict=True)]
         return trees if self.as_added is None else self.as_added(s, trees)
 
     def _number(self, value: Atom, dtype: np.dtype | None, s: Apply) -> Any:
-        """A number in a kernel, of a dtype if one is given."""
+        """The tree of a scalar in a kernel, cast to ``dtype`` if that is given."""
         if isinstance(value, (Var, bool, np.bool_)):
             return self._cast(dtype, self.atom(value))
         value, dtype = self.kernels.literal(value, dtype, s)
@@ -155,13 +155,13 @@ class ExpressionWriter:
         return tree if other else self.signed(s, plainer(tree, s))
 
     def signed(self, s: Apply, tree: Any) -> Any:
-        """``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
+        """The tree with ``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
         return of_textbook(tree, s, self.has_minus)
 
     def has_minus(self, atom: Atom) -> bool:
-        """Whether the text of a value begins with a minus that may as well stand before it all.
+        """True if a value's text begins with a minus that may as well apply to all of it.
 
-        Numbers without a sign may not: of 8 bits, ``-b * 2.0`` is not ``-(b * 2.0)``.
+        False for unsigned integers: of 8 bits, ``-b * 2.0`` is not ``-(b * 2.0)``.
         """
         while self._folded_apply(atom):
             made = self.program.definition[atom]
@@ -178,7 +178,7 @@ class ExpressionWriter:
         return _is_below_zero(atom)
 
     def operands(self, args: Sequence[Atom]) -> list[Any]:
-        """The trees of operands that promote each other; one written plainly is weak to others."""
+        """The trees of operands; a plain literal is weak in the promotion of the others."""
         rest = [a for a in args if not isinstance(a, (str, bytes)) and a is not UNDEFINED]
         trees = []
         for a in args:
@@ -202,7 +202,7 @@ class ExpressionWriter:
     # stores
 
     def store(self, s: Apply) -> gast.stmt:
-        """``x[i] = v``, or in place: ``x[i] += v``."""
+        """The statement of a store: ``x[i] = v``, or in place ``x[i] += v``."""
         changed = self.changed(s)
         if changed is not None:
             element, operator, value = changed
@@ -223,9 +223,9 @@ class ExpressionWriter:
         return self.atom(value, [s.args[0]] if isinstance(s.args[0], Var) else [])
 
     def _added(self, s: Apply, value: Atom) -> Any:
-        """The number that changes an array in place; in a kernel it has the array's precision.
+        """The operand of an in-place operation; in a kernel it has the array's precision.
 
-        There a wider number would have the operation computed as wide.
+        A wider operand would widen the whole operation there.
         """
         own, given = s.out.type.dtype, type_of(value)
         narrow = self.inside and own.kind in "fc" and not given.ndim and given.dtype != own
@@ -234,7 +234,7 @@ class ExpressionWriter:
         return self._number(value, own, s)
 
     def shortest(self, made: Any, value: Atom) -> Any:
-        """``x += -v`` as ``x -= v``."""
+        """The statement with ``x -= v`` for ``x += -v``."""
         if isinstance(made, gast.AugAssign) and isinstance(made.op, gast.Add):
             positive = without_minus(made.value) if self.has_minus(value) else None
             if positive is not None:
@@ -242,7 +242,7 @@ class ExpressionWriter:
         return made
 
     def _plain_number(self, value: Atom) -> Atom:
-        """What is stored of an array that is one known number: the array stored into casts it."""
+        """The number to store for a folded constant array: the store casts it."""
         if not self._folded_apply(value):
             return value
         made = self.program.definition[value]
@@ -292,9 +292,9 @@ def _is_truth(atom: Atom, value: bool) -> bool:
 
 
 def plainer(tree: Any, s: Apply) -> Any:
-    """``n + -1`` as ``n - 1``, and ``(a and b) and c`` as ``a and b and c``.
+    """The tree with ``n - 1`` for ``n + -1``, and ``a and b and c`` for ``(a and b) and c``.
 
-    NumPy refuses -1 where integers have no sign, but not 1.
+    NumPy raises for -1 beside unsigned integers, but not for 1.
     """
     first = tree.values[0] if isinstance(tree, gast.BoolOp) else None
     if isinstance(first, gast.BoolOp) and type(first.op) is type(tree.op):

@@ -1,4 +1,4 @@
-"""Decides which values get a line of their own, and which are written where they are used.
+"""Decides which values get a line of their own, and which are folded into their uses.
 
 A value used once and not named by the user moves into its use, unless a name or memory that it
 reads is given another value on the way.
@@ -21,7 +21,7 @@ _STATEMENT_STARTS = ("if ", "elif ", "if(", "else", "for ", "while ", "return")
 
 
 def is_simple(s: Statement) -> bool:
-    """A size, or a number added to an index: written again rather than named."""
+    """True for a size, or a number added to an index: it is repeated instead of named."""
     if not isinstance(s, Apply):
         return False
     if s.primitive.kind == "size":
@@ -34,7 +34,7 @@ def is_simple(s: Statement) -> bool:
 
 
 def is_choice(s: Statement, bound: frozenset[Var]) -> bool:
-    """Whether an If can be written as an expression, ``a if test else b``."""
+    """True if an If can be written as an expression, ``a if test else b``."""
     if not isinstance(s, If) or len(s.outs) != 1 or s.outs[0] in bound:
         return False
     text = s.origin.statement if s.origin else ""
@@ -68,7 +68,7 @@ def _pure(block: Block, bound: frozenset[Var]) -> bool:
 
 
 def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) -> bool:
-    """Whether a named value is no more than a part of its only use."""
+    """True if a named value is only a part of its single use."""
     return continues(program, s, use) or (
         isinstance(use, Apply)
         and is_store(use)
@@ -78,7 +78,7 @@ def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) ->
 
 
 class Folding:
-    """The set of folded Vars, and what printing an atom reads."""
+    """The set of folded Vars, and the Vars that are read when an atom is printed."""
 
     def __init__(
         self,
@@ -92,14 +92,14 @@ class Folding:
         self.bound, self.choices = bound, choices
         self.folded: set[Var] = set()
         self._leaves: dict[Var, int] = {}
-        self._sized: dict[Var, int] = {}  # of these, what only sizes are asked of
+        self._sized: dict[Var, int] = {}  # of these, the ones of which only sizes are read
         self._touched: dict[Var, int] = {}
         self._changes = StatementRanges(lambda s: (program.defined(s), memory.writes(s)))
         self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
         self._moved: set[Var] = set()
-        self._handed: set[Var] = set()  # to kernels, or back
-        self._collective: set[Var] = set()  # folded ones that every device must come to
-        self._places: dict[int, int] = {}  # of statements in their blocks
+        self._handed: set[Var] = set()  # parameters and results of kernels
+        self._collective: set[Var] = set()  # folded calls that every device must execute
+        self._places: dict[int, int] = {}  # positions of statements in their blocks
         self._index(program.body)
         self._block(program.body)
 
@@ -126,27 +126,27 @@ class Folding:
             if isinstance(atom, Var) and atom not in self._handed:
                 self._uses.setdefault(atom, []).append((block, None))
 
-    # what others ask
+    # queries
 
     def reads(self, atom: Atom) -> int:
-        """The bound Vars that printing an atom reads."""
+        """The bound Vars that printing an atom reads, as a bit mask."""
         if not isinstance(atom, Var):
             return 0
         return self._leaves[atom] if atom in self.folded else self.program.bit(atom)
 
     def reads_apart(self, atom: Atom) -> int:
-        """The same; what only sizes are asked of in the half after the others."""
+        """The same, with Vars of which only sizes are read in a second half of the bit mask."""
         if not isinstance(atom, Var) or atom not in self.folded:
             return self.reads(atom)
         sized = self._sized[atom]
         return self._leaves[atom] & ~sized | sized << len(self.program.vars)
 
     def hidden(self, atom: Atom) -> bool:
-        """Whether an atom has no name in the text."""
+        """True if an atom has no name in the text."""
         return not isinstance(atom, Var) or atom in self.folded
 
     def skip(self, s: Statement) -> bool:
-        """Whether a statement is written within others only."""
+        """True if a statement is only written within others."""
         return bool(s.outs) and all(out in self.folded for out in s.outs)
 
     # the decision
@@ -189,7 +189,7 @@ class Folding:
             self._fold(s)
 
     def _is_short(self, s: Statement) -> bool:
-        """Whether writing a size or an index again reads no worse than a name for it."""
+        """True if a size or an index is short enough to be repeated instead of named."""
         for atom in core.operands(s):
             if isinstance(atom, Var) and atom in self.folded:
                 made = self.program.definition[atom]
@@ -205,13 +205,13 @@ class Folding:
             self._collective.add(out)
 
     def _is_collective(self, s: Statement) -> bool:
-        """Whether an expression holds a call to which all devices must come."""
+        """True if an expression holds a call that all devices must execute."""
         if isinstance(s, Apply) and s.primitive.kind == "collective":
             return True
         return any(a in self._collective for a in core.operands(s) if isinstance(a, Var))
 
     def _read_by(self, s: Statement) -> tuple[int, int, int]:
-        """Names and memory that the expression of a statement reads; what sizes alone read."""
+        """Bit masks for an expression: names read, memory read, names read for sizes only."""
         leaves = touched = asked = 0
         atoms = list(core.operands(s))
         for block in core.blocks_of(s):
@@ -235,13 +235,13 @@ class Folding:
                     return True
         return False
 
-    # the way from a definition to a use
+    # the path from a definition to a use
 
     def _can_reach(self, made: Statement, use: tuple[Block, Statement | None], size: bool) -> bool:
         home = self.program.block_of[id(made)]
         block, stop = use
         if block is not home and self._is_collective(made):
-            return False  # in an arm or a loop, it would be called less or more often
+            return False  # in an arm or a loop, it would be called a different number of times
         leaves, touched, sized = self._read_by(made)
         names = self.groups.whole(leaves & ~sized) | self._otherwise_sized(sized)
         if isinstance(stop, For) and made.outs[0] in (stop.start, stop.stop, stop.step):
@@ -263,7 +263,7 @@ class Folding:
             block, stop = self.program.block_of[id(owner)], owner
 
     def _otherwise_sized(self, mask: int) -> int:
-        """Of the variables of some Vars, the values that would answer otherwise for their size."""
+        """The values that share a variable with one of the Vars but have other dimensions."""
         found = 0
         for var in self.program.members(mask):
             together = self.program.members(self.groups.whole(self.program.bit(var)))

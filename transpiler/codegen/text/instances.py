@@ -1,4 +1,4 @@
-"""Instances of the user's classes in results, and what generated code imports by name."""
+"""Instances of the user's classes in results, and imports of the user's names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Paths = Callable[[], Iterator[tuple[Any, gast.AST]]]
 
 
 def import_name(function: Function, module: str, path: str, taken: set[str]) -> str:
-    """How what a module calls ``path`` is called here; noted in the function's imports."""
+    """The name of ``path`` of a module in generated code; notes it in the function's imports."""
     root, dot, rest = path.partition(".")
     wish, place = root, module
     while wish in taken or function.imports.get(wish, place) != place:
@@ -41,7 +41,7 @@ def reserved_names(function: Function) -> set[str]:
 
 
 def imported(thing: Any, function: Function) -> gast.AST:
-    """A class or a function by its name; an error where no import gives it."""
+    """The tree of a class or a function, imported by name; raises if that is not possible."""
     module, path = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
     try:
         found = operator.attrgetter(path)(importlib.import_module(module))
@@ -59,7 +59,7 @@ def imported(thing: Any, function: Function) -> gast.AST:
 def rebuilt(
     tree: Any, function: Function, inner: Callable[[Any], gast.AST], paths: Paths
 ) -> gast.AST:
-    """A new instance like ``tree``: by its class, else by its unflatten function."""
+    """The tree of a new instance like ``tree``: by its class, else by its unflatten function."""
     kind = type(tree)
     data = data_of(tree)
 
@@ -99,14 +99,14 @@ def _constructor(tree: Any) -> list[str] | None:
     try:
         names = [n for n in inspect.signature(kind).parameters if n in held]
         again = dict(attributes(kind(**{n: held[n] for n in names})))
-    except Exception:  # whatever the user's code does with what is no array
+    except Exception:  # the user's code may raise anything for values that are no arrays
         return None
     same = again.keys() == held.keys() and all(again[n] is held[n] for n in held)
     return names if same else None
 
 
 def class_of(kind: type, function: Function, paths: Paths) -> gast.AST:
-    """A class: that of an argument, or imported by name."""
+    """The tree of a class: the type of an argument, or imported by name."""
     for node, path in paths():
         if type(node) is kind:
             return call(name("type"), path)
@@ -114,7 +114,7 @@ def class_of(kind: type, function: Function, paths: Paths) -> gast.AST:
 
 
 def dict_of(tree: dict[Any, Any], made: gast.AST, function: Function, paths: Paths) -> gast.AST:
-    """An ordered dict, or one with a default, of a display; a plain one is the display."""
+    """The tree of a dict from its display, wrapped for OrderedDict and defaultdict."""
     if type(tree) not in (OrderedDict, defaultdict):
         return made
     kind = imported(type(tree), function)
@@ -130,7 +130,7 @@ def dict_of(tree: dict[Any, Any], made: gast.AST, function: Function, paths: Pat
 
 
 def static(value: Any, function: Function, paths: Paths) -> gast.AST:
-    """A known value: written down, read from an argument that holds it, or imported."""
+    """The tree of a known value: a literal, read from an argument that holds it, or imported."""
     if _is_literal(value):
         return literal(value)
     for node, path in paths():

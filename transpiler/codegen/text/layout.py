@@ -1,4 +1,4 @@
-"""From trees to text: astor prints, markers become comments, long lines are broken at brackets."""
+"""From syntax trees to text: astor prints, markers become comments, long lines are wrapped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPERATORS = (" or ", " and ", " + ", " - ", " * ", " / ", " @ ")
 
 
 class Notes:
-    """Comments and blank lines, which no syntax tree holds, as statements that stand for them."""
+    """Comments and blank lines as marker statements, as syntax trees cannot hold them."""
 
     def __init__(self) -> None:
         self._texts: list[tuple[str, str]] = []
@@ -46,7 +46,7 @@ class Notes:
 
     @staticmethod
     def is_note(line: Any) -> bool:
-        """Whether a line is a comment or empty."""
+        """True if a line is a comment or empty."""
         value = getattr(line, "value", None)
         return isinstance(line, gast.Expr) and bool(_MARK.match(getattr(value, "id", "")))
 
@@ -59,7 +59,7 @@ class Notes:
         return self._texts[int(found.group(2))]
 
     def restore(self, source: str) -> str:
-        """The text with its comments, and no line longer than ``WIDTH`` where that can be."""
+        """The text with comments for markers, and lines of at most ``WIDTH`` where possible."""
         lines: list[str] = []
         for line in source.split("\n"):
             found = _MARK.match(line)
@@ -83,13 +83,13 @@ def _quoted(text: str, *args: Any, **options: Any) -> str:
 
 
 _SAME: dict[type, tuple[type, tuple[str, ...]]] = {}  # gast's kind -> ast's, and the fields of both
-_OTHERWISE = (gast.arguments, gast.ExceptHandler, gast.ClassDef)  # gast's own way with these
+_OTHERWISE = (gast.arguments, gast.ExceptHandler, gast.ClassDef)  # nodes that gast changes
 
 
 def _as_ast(tree: Any) -> Any:
-    """The tree in Python's own kinds: ``gast_to_ast`` for a fraction of its time.
+    """The tree with Python's ``ast`` nodes: ``gast_to_ast`` in a fraction of its time.
 
-    Without places, and without what a name is there for, which no printer asks.
+    Without positions and contexts, which no printer reads.
     """
     kind = type(tree)
     if kind is gast.Name:
@@ -108,14 +108,14 @@ def _as_ast(tree: Any) -> Any:
 
 
 class _Printer(astor.SourceGenerator):
-    """astor's own way with f-strings asks for ast.Str, of which Python warns since 3.12."""
+    """Prints f-strings without ast.Str, which astor uses and which is deprecated since 3.12."""
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         self.write("f" + repr(_pattern(node)))
 
 
 def _pattern(joined: Any) -> str:
-    """What stands between the quotes of an f-string."""
+    """The text between the quotes of an f-string."""
     text = ""
     for part in joined.values:
         if isinstance(part, ast.Constant):
@@ -143,7 +143,7 @@ def to_text(tree: gast.AST) -> str:
     return _printed(_as_ast(tree))
 
 
-# what a node adds to its parts at most, and to each of them; the fields that are parts
+# for a node: the most characters beside its parts, the most for each part, the fields with parts
 _AROUND: dict[type, tuple[int, int, tuple[str, ...]]] = {
     gast.Return: (7, 0, ("value",)),
     gast.Expr: (0, 0, ("value",)),
@@ -165,7 +165,7 @@ _UNKNOWN = 10**6
 
 
 def at_most(tree: Any) -> int:
-    """How long the text of a line is at most, for much less than the text itself costs.
+    """An upper bound on the length of a line, much cheaper than printing it.
 
     >>> at_most(gast.parse("y = np.sin(x) * 2.0").body[0]) >= len("y = np.sin(x) * 2.0")
     True
@@ -197,7 +197,7 @@ def at_most(tree: Any) -> int:
 
 
 def wrapped(line: str) -> list[str]:
-    """A logical line in lines of at most ``WIDTH`` columns, where it has brackets or operators."""
+    """A logical line wrapped at brackets or operators to at most ``WIDTH`` columns."""
     if len(line) <= WIDTH:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
@@ -221,7 +221,7 @@ def _parenthesized(line: str, indent: str) -> list[str]:
 
 
 def _split(text: str, indent: str) -> list[str]:
-    """What stands between brackets: on one line, by commas, by operators, or by inner brackets."""
+    """The text between brackets as lines: one, or split at commas, operators or inner brackets."""
     if len(indent + text) <= WIDTH:
         return [indent + text]
     parts = _at_depth_zero(text, [", "])

@@ -1,8 +1,8 @@
-"""Names: the user's where there is one, else words that say what a value is.
+"""Names of variables: the user's where there is one, else words that describe the value.
 
-Words tell versions apart that nothing else does, in the text's order: ``x``, ``x_now``,
-``x_then`` of the user's, ``x_product`` and ``x_product_other`` of ours. Where words end, as in ten
-layers written one after another, numbers go on: ``x_6``.
+Versions that are otherwise equal are distinguished by words, in the text's order: ``x``, ``x_now``,
+``x_then`` for the user's names, ``x_product`` and ``x_product_other`` for invented ones. When the
+words run out, as in ten layers one after another, numbers follow: ``x_6``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
-VERSIONS = ("now", "then", "later")  # of what the user gave another value
+VERSIONS = ("now", "then", "later")  # for variables that the user assigns again
 OTHERS = ("other", "further", "still_further")
 
 
@@ -40,17 +40,17 @@ class Names:
         reserved: Iterable[str],
         typed: bool = False,
     ):
-        self.typed = typed  # a name is one variable of one type: no double holds all of 64 bits
+        self.typed = typed  # a variable has one type: a double cannot hold every 64-bit integer
         self.program, self.groups, self.live = program, groups, live
         self.reserved = {*reserved, "np", "math", *keyword.kwlist}
         self.given: dict[int, str] = {}
-        self._holders: dict[str, int] = {}  # name -> members of the groups called so
-        self._clashing: dict[str, int] = {}  # and what lives where these are defined
-        self._functions: dict[str, set[str]] = {}  # and the functions of the user's they are of
-        self._clashes: dict[int, int] = {}  # what lives where the members of a group are defined
+        self._holders: dict[str, int] = {}  # name -> members of the groups with this name
+        self._clashing: dict[str, int] = {}  # name -> values live where these are defined
+        self._functions: dict[str, set[str]] = {}  # name -> the user's functions they come from
+        self._clashes: dict[int, int] = {}  # group -> values live where its members are defined
         self._hints: dict[int, str] = {}
         self._along: set[int] = set()  # the counters of loops over elements
-        self._stems: dict[int, str] = {}  # what an invented name is made from
+        self._stems: dict[int, str] = {}  # group -> the stem of an invented name
         for var in program.function.params:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
@@ -127,7 +127,7 @@ class Names:
         raise AssertionError(f"no name is free for {wish}")
 
     def _told_apart(self, group: int, wish: str) -> Iterator[str]:
-        """``x_before`` for a value put back, ``sigmoid_x`` for ``x`` of a function written in."""
+        """Better names: ``x_before`` for a restored value, ``sigmoid_x`` in inlined ``sigmoid``."""
         first = next(iter(self.program.members(self.groups.members[group])))
         made = self.program.definition.get(first)
         if isinstance(made, Apply) and made.primitive is getitem:
@@ -139,7 +139,7 @@ class Names:
             yield f"{within}_{wish}"
 
     def _places(self, group: int, wish: str) -> list[str]:
-        """``ij`` for an element of [i, j], if none of that name is read there before."""
+        """Suffixes such as ``ij`` for element [i, j], unless one of that name is read before."""
         var, *others = self.program.members(self.groups.members[group])
         made = self.program.definition.get(var)
         if others or not isinstance(made, Apply) or var.type.ndim:
@@ -177,17 +177,17 @@ class Names:
                 self._give(group, candidate)
                 return
 
-    # what a value is
+    # descriptions of values
 
     def word(self, atom: Atom) -> str | None:
-        """What to call an operand inside a longer name."""
+        """The word for an operand inside a longer name."""
         if not isinstance(atom, Var):
             return None
         group = self.groups.of(atom)
         return self._stems.get(group) or self.given.get(group) or self._root(atom)
 
     def _root(self, var: Var) -> str | None:
-        """The user's name from which an unnamed value is made."""
+        """The user's name from which an unnamed value is computed."""
         groups = self.groups
 
         def known(v: Var) -> str | None:
@@ -202,7 +202,7 @@ class Names:
         return index_word(s, self.word, self.program.definition)
 
     def describe(self, var: Var) -> str:
-        """A name from the operation that makes a value."""
+        """A name from the operation that computes a value."""
         made = self.program.definition.get(var)
         if not isinstance(made, Apply):
             return "chosen" if isinstance(made, core.If) else "carried"
@@ -218,7 +218,7 @@ class Names:
         return described(source, self.word, self._named, self.program.definition)
 
     def _named(self, atom: Atom) -> str | None:
-        """The name of a value that is written as one, or of the array that it is a part of."""
+        """The name of a value, or of the array of which it is a part."""
         if not isinstance(atom, Var):
             return None
         if found := self.given.get(self.groups.of(atom)) or atom.name:
@@ -254,7 +254,7 @@ def _accesses(
 
 
 def _variants(wish: str, *first: str, words: Sequence[str] = OTHERS) -> Iterator[str]:
-    """A name, better ones than the next, and then others of that name."""
+    """Candidates for a name: the wish, the ``first`` ones, then variants with words."""
     yield from (wish, *first)
     yield from (f"{wish}_{word}" for word in words)
     for number in itertools.count(len(words) + 2):

@@ -1,4 +1,4 @@
-"""Where the statements of a text stand in the user's source, for tracebacks through the text."""
+"""The user's source lines of generated statements, for tracebacks through generated code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from calque.transpiler.errors import Origin
 
 
 def placed(line: Any, origin: Origin | None) -> Any:
-    """A line with where it stands in the user's source, if it does not have that yet."""
+    """A line with its origin in the user's source set, unless it has one."""
     if not hasattr(line, "origin"):
         line.origin = origin
     return line
 
 
 def origins_in(body: Sequence[Any]) -> list[Origin | None]:
-    """Where the statements of a function's body stand, in the order of ``statements_in``."""
+    """The origins of the statements of a function's body, in the order of ``statements_in``."""
     lines = [s for s in statements_in(body) if not Notes.is_note(s)]
     return [getattr(line, "origin", None) for line in lines]
 
@@ -38,9 +38,9 @@ def statements_in(body: Sequence[Any]) -> Iterator[Any]:
 def origin_of_line(
     text: str, name: str, line: int, origins: Sequence[Origin | None]
 ) -> Origin | None:
-    """Where the innermost statement on a line of the function ``name`` stands.
+    """The origin of the innermost statement on a line of the function ``name``.
 
-    None where that is not known: a text may have been changed since ``origins`` were told.
+    None if it is not known: the text may have been changed since ``origins`` were recorded.
     """
     functions = (n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
     found = next((n for n in functions if n.name == name), None)

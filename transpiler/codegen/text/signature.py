@@ -1,4 +1,4 @@
-"""Arguments and results: access paths of pytree leaves, the ``def`` line, and what is returned."""
+"""Arguments and results: access paths of pytree leaves, the ``def`` line, the returned tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _walk(tree: Any, path: gast.AST) -> Iterator[tuple[Any, gast.AST]]:
 
 
 def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
-    """The leaves that are not arguments of their own, with access path and name."""
+    """The leaves of structured arguments, with access path and name."""
     found: dict[Var, tuple[gast.AST, str]] = {}
     taken = {parameter.name for parameter in function.signature}
     for parameter in function.signature:
@@ -52,7 +52,7 @@ def _own(word: str, parameter: str, taken: set[str]) -> str:
 
 
 def name_parameters(function: Function) -> None:
-    """Give arguments that are arrays their name, and leaves of others a word."""
+    """Name the Vars of array arguments like the arguments, and leaves of others by words."""
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name
@@ -73,7 +73,7 @@ def arguments(function: Function) -> Any:
     starred = False
     ordered = [p for p in signature if not p.keyword_only and not p.variadic]
     bare = max((k for k, p in enumerate(ordered) if p.default is None), default=0)
-    without = {id(p) for p in ordered[:bare]}  # Python wants none where a later one has none
+    without = {id(p) for p in ordered[:bare]}  # no default before a parameter without one
     for p in signature:
         if p.keyword_only and not starred and p.variadic != "**":
             parts.append("*")

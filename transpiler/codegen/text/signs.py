@@ -1,7 +1,7 @@
-"""The forms of a textbook: ``a - b`` for ``a + -b``, ``2.0 * a`` for ``a * 2.0`` and ``a + a``.
+"""Textbook forms: ``a - b`` for ``a + -b``, ``2.0 * a`` for ``a * 2.0`` and ``a + a``.
 
-Each gives the same floating-point number: a sign commutes with products, and a product with its
-operands. Integers stay as they are, since the least has no opposite.
+Each gives the same floating-point number: signs commute with products, and products are
+commutative. Integers stay as they are, since the least one has no negative.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from calque.transpiler.codegen.text.spelling import plain
 from calque.transpiler.ir.core import Apply, Atom, Var
 
-# whether an operand's text begins with a sign that may be dropped
+# True if an operand's text begins with a sign that may be dropped
 HasMinus = Callable[[Atom], bool]
 
 
 def of_textbook(tree: Any, s: Apply, has_minus: HasMinus) -> Any:
-    """The tree of an operation; what is not the user's takes numbers first."""
+    """The tree of an operation in textbook form; numbers come first in generated products."""
     if s.out.type.dtype.kind not in "fc":
         return tree
     if isinstance(tree, gast.UnaryOp) and s.primitive.arithmetic == "negative":
@@ -80,14 +80,14 @@ def _number_first(tree: Any, s: Apply, has_minus: HasMinus) -> Any:
 
 
 def is_number(tree: Any) -> bool:
-    """Whether a tree is a float written out, or one with a sign."""
+    """True if a tree is a float literal, with or without a sign."""
     if isinstance(tree, gast.UnaryOp) and isinstance(tree.op, gast.USub):
         tree = tree.operand
     return isinstance(tree, gast.Constant) and type(tree.value) is float
 
 
 def without_minus(tree: Any) -> Any:
-    """The tree of ``-tree`` where that drops a minus sign in front; else None."""
+    """The tree of ``-tree`` if that drops a leading minus sign; else None."""
     if isinstance(tree, gast.UnaryOp) and isinstance(tree.op, gast.USub):
         return tree.operand
     if isinstance(tree, gast.BinOp) and isinstance(tree.op, (gast.Mult, gast.Div, gast.MatMult)):

@@ -1,7 +1,7 @@
 """Templates, numbers and indices as syntax trees.
 
-A primitive's spelling is text with slots, ``{0} @ {1}``. It is parsed once and filled with trees,
-so that precedence is nobody's business but the printer's::
+A primitive's template is text with slots, ``{0} @ {1}``. It is parsed once and filled with trees,
+so that only the printer deals with precedence::
 
     fill("{0} ** {1}", [name("x"), literal(2)])  ->  the tree of  x ** 2
 """
@@ -25,14 +25,14 @@ _KNOWN_FLOATS = {np.pi: "pi", np.e: "e", np.inf: "inf"}
 
 
 def name(identifier: str, shows: Var | None = None) -> gast.Name:
-    """A name that is read, and the value that it ``shows`` there: a later one may be called so."""
+    """The tree of a name that is read; it ``shows`` a value, as others may share the name."""
     made = gast.Name(identifier, gast.Load(), None, None)
     made.shows = shows
     return made
 
 
 def constant(value: Any) -> gast.Constant:
-    """A constant as it is."""
+    """The tree of a constant."""
     return gast.Constant(value, None)
 
 
@@ -48,7 +48,7 @@ def call(function: gast.AST, *args: gast.AST) -> gast.Call:
 
 @lru_cache(maxsize=4096)
 def parsed(text: str) -> gast.AST:
-    """The one statement of a text; its slots are names that ``filled`` replaces."""
+    """The one statement of a text; its slots are names to be replaced."""
     return gast.parse(_SLOT.sub(r"place_\1_", text)).body[0]
 
 
@@ -56,7 +56,7 @@ Maker = Callable[[Sequence[gast.AST]], Any]
 
 
 def _maker(tree: Any) -> Maker:
-    """What makes copies of a template's tree, with other trees in its slots."""
+    """A function that copies a template's tree with given trees in its slots."""
     if isinstance(tree, gast.Name):
         return _name_maker(tree)
     if isinstance(tree, list):
@@ -107,7 +107,7 @@ def fill(text: str, trees: Sequence[gast.AST]) -> Any:
 
 
 def fill_expression(text: str, trees: Sequence[gast.AST]) -> Any:
-    """The same for a template that is an expression."""
+    """The expression of a template, with trees in its slots."""
     return fill(text, trees).value
 
 
@@ -118,7 +118,7 @@ def template(primitive: Any, args: Sequence[Atom], params: dict[str, Any]) -> st
 
 
 def target(tree: Any) -> Any:
-    """The same tree as something that is assigned to."""
+    """The tree as an assignment target."""
     if isinstance(tree, gast.Name):
         made = gast.Name(tree.id, gast.Store(), None, None)
         made.shows = getattr(tree, "shows", None)
@@ -152,7 +152,7 @@ def _complex(value: complex) -> gast.AST:
 
 
 def plain(value: Any) -> gast.AST:
-    """A Python number, or None, or a text."""
+    """The tree of a Python number, None or a string."""
     if isinstance(value, bool) or value is None or isinstance(value, (str, bytes)):
         return constant(value)
     if isinstance(value, int):
@@ -165,15 +165,15 @@ def plain(value: Any) -> gast.AST:
 
 
 def dtype_name(dtype: np.dtype) -> str:
-    """``float32``, ``bool_``."""
+    """The name of a dtype in ``np``: ``float32``, ``bool_``."""
     return "bool_" if dtype == np.dtype(bool) else dtype.name
 
 
 def literal(value: Any, others: Sequence[Atom] = (), narrow: bool = False) -> gast.AST:
-    """A known value among the other operands of its operation.
+    """The tree of a known value among the other operands of its operation.
 
-    A NumPy scalar is written plainly where NumPy's promotion does not tell the difference: not
-    where all others are Python's, and the result meets ``narrow`` dtypes later.
+    A NumPy scalar is written as a plain number if promotion is the same: not if all others are
+    Python numbers, and the result may meet ``narrow`` dtypes later.
     """
     if isinstance(value, np.ndarray):
         tree = fill_expression(f"np.array({value.tolist()!r})", [])
@@ -214,7 +214,7 @@ def _same_promotion(strong: ArrayType, weak: ArrayType, others: Sequence[ArrayTy
 
 
 def without_quotes(tree: gast.AST) -> gast.AST:
-    """f-strings that hold texts as ``'...'.format(...)``: before 3.12 quotes do not nest."""
+    """The tree with ``'...'.format(...)`` for f-strings that hold strings, before Python 3.12."""
     for node in gast.walk(tree):
         for field, value in gast.iter_fields(node):
             if isinstance(value, gast.JoinedStr) and field != "format_spec":

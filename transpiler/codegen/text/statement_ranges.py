@@ -1,4 +1,4 @@
-"""Changes made by the statements between two places, told without a walk along all of them."""
+"""Range queries on statements: the names and memory that a range of a block changes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from calque.transpiler.ir.core import Apply, Block, Statement
 
-Change = tuple[int, int]  # the names that are bound, the memory that is written
-_WIDTH = 16  # so many of one row are one of the next
+Change = tuple[int, int]  # bit masks of the names that are bound and the memory that is written
+_WIDTH = 16  # entries of one row that are combined into one of the next
 
 
 class StatementRanges:
-    """The changes of statements, and of longer and longer rows of them together."""
+    """The changes of statements, and of longer and longer ranges of them."""
 
     def __init__(self, of: Callable[[Statement], Change]):
         self._of = of
@@ -28,7 +28,7 @@ class StatementRanges:
         return self._known[id(s)]
 
     def meet(self, block: Block, start: int, end: int, names: int, memory: int) -> bool:
-        """True if what lies between two places binds one of these names, or writes this memory."""
+        """True if a statement in a range binds one of these names or writes this memory."""
         if not names and not memory:
             return False
 
@@ -51,7 +51,7 @@ class StatementRanges:
         return hit(rows[-1][first:last])
 
     def _rows_of(self, block: Block) -> list[list[Change]]:
-        """The changes of a block's statements together, 16 and 16, these 16 and 16, and so on."""
+        """The changes of a block's statements, of 16 together, of 16 such groups, and so on."""
         if id(block) not in self._rows:
             row = list(map(self.of, block.statements))
             rows = self._rows[id(block)] = []

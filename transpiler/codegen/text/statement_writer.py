@@ -1,4 +1,4 @@
-"""Statements: assignments, stores, loops and branches, under the user's own as comments."""
+"""Writes statements as syntax trees, with the user's statements as comments above them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _AUGMENTING = (gast.Add, gast.Sub, gast.Mult, gast.Div, gast.BitAnd, gast.BitOr)
 
 
 class StatementWriter:
-    """Writes the statements of a program; ``too_long`` are the folded values to name instead."""
+    """Writes the statements of a program; ``too_long`` are folded values to name instead."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class StatementWriter:
         self.widths = Widths(expressions)
         self.too_long: list[Var] = []
         self._quoted: Any = None  # the statement of the last comment
-        self._noted = ""  # the last comment, where it was a note
+        self._noted = ""  # the last comment, if it was a note
         self._uses = program.uses()
 
     def function_body(self) -> list[Any]:
@@ -84,7 +84,7 @@ class StatementWriter:
         return body or [gast.Return(constant(None))]
 
     def _origin_of(self, atoms: Sequence[Atom]) -> Origin | None:
-        """Where that stands which a ``return``, or a variable's next value, computes."""
+        """The origin of the folded values that a ``return`` or an assignment computes."""
         folded = self.expressions.folding.folded
         return _only_origin([self.program.definition[a] for a in atoms if a in folded])
 
@@ -115,12 +115,12 @@ class StatementWriter:
                 phase = s.phase
             made += self._comment(s, depth) if s.phase == "reverse" else []
             made += lines
-            if core.blocks_of(s):  # what follows may still be of the same head
+            if core.blocks_of(s):  # the statements after it may belong to the same head
                 self._quoted = self._header() if s.phase == "reverse" else None
         return made
 
     def _header(self) -> Any:
-        """The head of a loop or a branch, if that was the last comment: it goes for its block."""
+        """The head of a loop or a branch, if it was the last comment: the block belongs to it."""
         return self._quoted if self._quoted and _is_compound(self._quoted[1]) else None
 
     def _unpack(self, together: Unpacking, depth: int) -> list[Any]:
@@ -146,7 +146,7 @@ class StatementWriter:
         if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
         if isinstance(s, Apply) and s.primitive is empty:
-            return []  # memory, which may serve several statements
+            return []  # memory that several statements may share
         key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:
             said = self._noted == origin.note
@@ -160,7 +160,7 @@ class StatementWriter:
         return [self.notes.comment(line) for line in (within + first, *more)]
 
     def _function_within(self, origin: Origin) -> str:
-        """``softmax: ``, where a statement is of a function that the user's calls."""
+        """A comment's prefix, as ``softmax: ``, for statements of a function that was inlined."""
         name, own = origin.function, self.program.function.name
         called = name.isidentifier() and own != name and not own.startswith(f"{name}_")
         quoted = [line.strip() for line in origin.statement.splitlines()]
@@ -226,7 +226,7 @@ class StatementWriter:
         return self._fitting(self._assigned(out, s), atoms, depth, s)
 
     def _assigned(self, out: Var, s: Statement) -> Any:
-        """``out = ...``; in place where that is the same."""
+        """The statement ``out = ...``, or an equal in-place one."""
         own = self.expressions.names(out)
         place = target(name(own, out))
         tree = self.expressions.value(s)
@@ -237,9 +237,9 @@ class StatementWriter:
         return self.expressions.shortest(gast.AugAssign(place, operator, added), value)
 
     def _augmented(self, own: str, s: Apply, tree: Any) -> tuple[Any, Any, Atom] | None:
-        """``s += v``, but where the user wrote ``s = s + v``.
+        """The parts of ``s += v``; None if the user wrote ``s = s + v``.
 
-        Not in a kernel that brings the sum to its dtype: what Numba makes of ``+=`` is wider.
+        None in a kernel that casts the sum to its dtype: Numba computes ``+=`` in a wider one.
         """
         text = s.origin.statement if s.origin else ""
         reverse = s.phase == "reverse"
@@ -262,7 +262,7 @@ class StatementWriter:
         return tree.op, sides[1], value
 
     def _is_only_here(self, before: Atom, s: Apply) -> bool:
-        """Whether an operand has memory of its own that nothing else reads: it may be changed."""
+        """True if an operand has its own memory and no other reader: it may be changed in place."""
         made = self.program.definition.get(before) if isinstance(before, Var) else None
         if not isinstance(made, Apply) or self.expressions.inside or id(made) in self.memory.backs:
             return False
@@ -273,7 +273,7 @@ class StatementWriter:
         return near and alike and self._uses[made.out] == 1
 
     def _is_called(self, own: str, atom: Atom) -> bool:
-        """Whether an operand is kept in the variable of this name."""
+        """True if an operand is held by the variable ``own``."""
         if not isinstance(atom, Var) or atom in self.expressions.paths:
             return False
         return not self.expressions.folding.hidden(atom) and self.expressions.names(atom) == own
@@ -380,7 +380,7 @@ class StatementWriter:
         return lines + self._moves(s.outs, list(s.phis), depth)
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
-        """The statements of a kernel, where nothing compiles it."""
+        """The statements of a kernel, for targets that compile none."""
         return self._block(s.body, depth)
 
     # line length
@@ -398,11 +398,11 @@ class StatementWriter:
         return made
 
     def _width(self, line: str) -> int:
-        """How wide a line is, which is printed as it stands."""
+        """The width of a printed line."""
         return len(line)
 
     def _long_by_choice(self, s: Statement | None) -> bool:
-        """Whether the user wrote a statement as long as this in the first place."""
+        """True if the user's own statement is as long as a line that is too long."""
         if s is None or s.origin is None or s.phase == "reverse":
             return False
         return len(" ".join(s.origin.statement.split())) > WIDTH - 16
@@ -427,7 +427,7 @@ def _is_compound(line: str) -> bool:
 
 
 def _quoted(statement: str, room: int) -> list[str]:
-    """The user's statement as lines of a comment: its head only if it holds a block."""
+    """The user's statement as lines of a comment; only its head if it has a block."""
     lines = statement.strip().split("\n")
     compound = _is_compound(lines[0])
     text = lines[0].strip() if compound else " ".join(statement.split())
@@ -450,6 +450,6 @@ def _is_name(tree: Any, identifier: str) -> bool:
 
 
 def _only_origin(statements: Sequence[Statement]) -> Origin | None:
-    """Where statements stand that are of one line of the user's; None if they are of several."""
+    """The origin of statements from one line of the user's; None if they are from several."""
     found = [s.origin for s in statements if s.origin is not None]
     return found[0] if len({(o.file, o.line) for o in found}) == 1 else None

@@ -1,7 +1,7 @@
-"""Which variables of a written function live where: asked of its tree, before it is text.
+"""Liveness and definite assignment of variables on the syntax tree of a function.
 
-What is read after a statement, on any way that the program may take, lives there; what is assigned
-on every way to it is surely assigned.
+A name is live after a statement if it is read later on some path; it is surely assigned if it is
+assigned on every path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NONE: Live = frozenset()
 
 
 def mentions(tree: Any) -> Iterator[tuple[str, bool]]:
-    """The names in a tree in the order in which they count, and whether each is assigned.
+    """The names in a tree in the order of evaluation, each with True if it is assigned.
 
     >>> list(mentions(gast.parse("s += y").body[0]))
     [('s', False), ('y', False), ('s', True)]
@@ -57,19 +57,19 @@ def assigned_in(trees: Iterable[Any]) -> Live:
 
 
 class LiveNames:
-    """What lives after each statement of a function's body: names by the statements' identity."""
+    """The names that are live after each statement of a function's body, by the statement's id."""
 
     def __init__(self, body: Sequence[Any]):
         self.after: dict[int, Live] = {}
-        self._lines: dict[int, tuple[Live, Live]] = {}  # what each reads and assigns
+        self._lines: dict[int, tuple[Live, Live]] = {}  # the names that each reads and assigns
         self.before = self._block(body, NONE, NONE, NONE)
 
     def before_alone(self, s: Any) -> Live:
-        """What would live before one of the statements, were it the last."""
+        """The names that would be live before a statement if it were the last one."""
         return self._statement(s, NONE, NONE, NONE)
 
     def _block(self, body: Sequence[Any], live: Live, left: Live, again: Live) -> Live:
-        """What lives before statements; ``left`` and ``again``: at ``break`` and ``continue``."""
+        """The names live before statements; ``left``: at ``break``, ``again``: at ``continue``."""
         for s in reversed(body):
             self.after[id(s)] = live
             live = self._statement(s, live, left, again)
@@ -105,7 +105,7 @@ class LiveNames:
 
 
 def surely_assigned(body: Sequence[Any]) -> Live:
-    """The names that statements assign on every way through them.
+    """The names that statements assign on every path through them.
 
     >>> sorted(surely_assigned(gast.parse("if a:\\n    b = c = 2\\nelse:\\n    b = 3").body))
     ['b']

@@ -1,4 +1,4 @@
-"""``a, b = array`` where all elements of an array get names of their own, one after the other.
+"""Tuple unpacking, ``a, b = array``, if all elements of an array get names one after the other.
 
     t = random.split(key); key = t[0]; sub = t[1]    ->    key, sub = random.split(key)
 """
@@ -17,19 +17,19 @@ from calque.transpiler.primitives.indexing import getitem
 
 @dataclass(frozen=True)
 class Unpacking:
-    """The elements, and the statement that made the array, if nothing else reads it."""
+    """The reads of elements, and the array's statement if nothing else reads the array."""
 
     array: Var
     elements: tuple[Apply, ...]
     made: Apply | None
 
     def instead_of(self) -> Sequence[Apply]:
-        """The statements that need no line of their own."""
+        """The statements that the unpacking replaces, except the first element's read."""
         return self.elements[1:] if self.made is None else (self.made, *self.elements[1:])
 
 
 def unpackings(block: Block, program: PrintedProgram, folding: Folding) -> list[Unpacking]:
-    """Those of a block."""
+    """The unpackings of a block."""
     lines = [s for s in block.statements if not folding.skip(s)]
     found: list[Unpacking] = []
     for k, s in enumerate(lines):
@@ -49,7 +49,7 @@ def unpackings(block: Block, program: PrintedProgram, folding: Folding) -> list[
 
 
 def _first_of(s: Statement) -> tuple[Var | None, int]:
-    """The array whose first element a statement reads, and how many it has."""
+    """The array whose first element a statement reads, and its length; else None and 0."""
     if not isinstance(s, Apply) or s.primitive is not getitem or not isinstance(s.args[0], Var):
         return None, 0
     array = s.args[0]

@@ -1,8 +1,8 @@
-"""How wide expressions are, before their text is made; and which parts of a wide one get a name.
+"""Estimates of the width of expressions, and the choice of subexpressions to name in wide lines.
 
-Making text costs far more than adding lengths up, and derivatives of derivatives have lines that
-must be cut in dozens of places: so lengths are bounded from the templates, from below and from
-above, each value's once.
+To print text costs far more than to add lengths, and derivatives of derivatives have lines that
+must be split dozens of times: so lengths are bounded by the templates, from below and from above,
+once for each value.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, If, Statement, Var
 
 _SLOT = re.compile(r"\{(\d+)\}")
-_LITERAL = 32  # np.float32(...) around the number
-_NAME = 20  # about what a new name takes
+_LITERAL = 32  # for np.float32(...) around a number
+_NAME = 20  # the typical length of a new name
 
 
 class Width(NamedTuple):
-    """Bounds on the length of a text, and what it is likely to be."""
+    """Bounds on the length of a text, and its likely length."""
 
     least: int
     most: int
@@ -33,7 +33,7 @@ class Width(NamedTuple):
 
 
 def _together(parts: Sequence[Width], own: int) -> Width:
-    """Operands with the text between them; there may be brackets, or a call of a type."""
+    """The width of operands with the text between them, and maybe brackets or casts."""
     return Width(
         sum(p.least for p in parts),
         sum(p.most + 2 for p in parts) + own + len("complex()"),
@@ -42,7 +42,7 @@ def _together(parts: Sequence[Width], own: int) -> Width:
 
 
 class Candidate(NamedTuple):
-    """A folded value in an expression; those within it stand before it, from ``first`` on."""
+    """A folded value in an expression; those within it precede it in the list, from ``first``."""
 
     var: Var
     first: int
@@ -74,7 +74,7 @@ class Widths:
         return Width(length, length, length)
 
     def statement(self, s: Statement) -> Width:
-        """The width of what a statement computes."""
+        """The width of the expression of a statement."""
         if isinstance(s, If):
             parts = [self.atom(a) for a in (s.test, s.then.results[0], s.orelse.results[0])]
             return _together(parts, len(" if  else "))
@@ -83,13 +83,13 @@ class Widths:
         slots = [self.atom(s.args[int(k)]) for k in _SLOT.findall(text)]
         return _together(slots, len(_SLOT.sub("", text)))
 
-    # what gets a name
+    # the choice of values to name
 
     def to_name(self, candidates: Sequence[Candidate], width: int, room: int) -> list[Var]:
-        """The parts of a line that is too long that are to get lines of their own.
+        """The folded values of a line that is too long which get lines of their own.
 
-        One at a time, so that each choice sees the text that the last one made; several where the
-        line is far too long.
+        One at a time, so that each choice is based on the new text; several if the line is far too
+        long.
         """
         if width > 2 * WIDTH:
             found = self._several(candidates, width, room)
@@ -98,7 +98,7 @@ class Widths:
         return [self._largest([c.var for c in candidates], room)]
 
     def _largest(self, candidates: Sequence[Var], room: int) -> Var:
-        """The one with the longest text that fits; if none fits, the longest."""
+        """The candidate with the longest text that fits; if none fits, the longest."""
         best, found = 0, None
         for var in sorted(candidates, key=lambda v: -self.atom(v).most):
             bounds = self.atom(var)
@@ -115,7 +115,7 @@ class Widths:
         return max(candidates, key=lambda v: self.atom(v).most) if found is None else found
 
     def _several(self, candidates: Sequence[Candidate], width: int, room: int) -> list[Var]:
-        """The largest that fits, again and again, each time with a name in place of the last."""
+        """Choose the largest that fits repeatedly, each time with a name in place of the last."""
         left = [self.atom(c.var).likely for c in candidates]
         picked: list[int] = []
         while width > WIDTH:

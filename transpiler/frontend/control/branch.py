@@ -1,4 +1,4 @@
-"""Branches on run-time values: both arms are interpreted, and what they left behind is joined.
+"""Branches on run-time values: both arms are interpreted, and their states are joined.
 
 An arm that may leave the enclosing loop or function (``return``, ``break``, ``continue``) is
 interpreted together with everything that follows, up to that boundary; so an early return needs no
@@ -32,7 +32,7 @@ from calque.transpiler.ir.core import Block, Var, map_tree
 
 Arms = tuple[Callable[[], Any], Callable[[], Any]]  # where a test holds, and where it does not
 
-_COPIES = 4  # so often is written what follows on branches of which arms may leave
+_COPIES = 4  # copies, at most, of the code that follows branches with arms that may leave
 
 
 @dataclass(eq=False)
@@ -43,17 +43,17 @@ class LoopFlags:
     returned: str
     value: str
     at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
-    at_end: set[str] | None = None  # and wherever a round runs through
+    at_end: set[str] | None = None  # and wherever an iteration runs to its end
     stored: set[int] = field(default_factory=set)  # cells that the loop stores into
-    certain: bool = True  # a round runs, for all we ask
+    certain: bool = True  # the loop is taken to run at least once
     continued: str | None = None  # of a branch whose arms are joined: the loop around goes on
 
     def forget(self) -> None:
-        """The body is interpreted anew."""
+        """Forget the ways out, before the body is interpreted anew."""
         self.at_break = self.at_end = None
 
     def note(self, kind: str, bound: set[str]) -> None:
-        """One more way out of a round, and the names that have a value there."""
+        """Record one more way out of an iteration, and the names that have a value there."""
         if kind == "break":
             self.at_break = bound if self.at_break is None else self.at_break & bound
         elif kind in ("continue", "normal"):
@@ -61,7 +61,7 @@ class LoopFlags:
 
 
 def do_nothing() -> None:
-    """An arm that is empty: nothing is looked through, or put back, for it."""
+    """An empty arm, for which no state is compared or restored."""
 
 
 class PathEnds(Exception):
@@ -95,7 +95,7 @@ class Branches(Expressions):
     def fork(
         self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
     ) -> Any:
-        """Interpret both arms on one state; joins what they left, and gives their joined value."""
+        """Interpret both arms on one state, join the states they leave, return the joined value."""
         base = Snapshot(self.roots(), self.owned)
         self.tests.append(test)
         try:
@@ -123,7 +123,7 @@ class Branches(Expressions):
     def fork_of_chain(
         self, key: Any, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
     ) -> Any:
-        """A fork of which an arm may end with a fork of the same key, and so on for long."""
+        """A fork whose arms may end with a fork of the same key: long chains are flattened."""
         outermost, self.links = self.links is None, self.links or Links()
         try:
             result = self.fork(test, then, orelse, node)
@@ -137,32 +137,32 @@ class Branches(Expressions):
 
     links: Links | None = None  # the chains of forks that are being interpreted
     error_on_path: Exception  # the last that an arm was found to raise
-    rounds = 0  # how many loops of the generated program are being interpreted
+    rounds = 0  # the number of loops of the generated program that are being interpreted
 
     def loops_around(self) -> bool:
-        """Whether a loop of the generated program is being interpreted."""
+        """True while a loop of the generated program is being interpreted."""
         return self.rounds > 0
 
     @property
     def arm_rounds(self) -> list[int]:
-        """How many loops there are around each of the arms that are being interpreted."""
+        """The number of loops around each of the arms that are being interpreted."""
         return self.__dict__.setdefault("_arm_rounds", [])
 
     @property
     def ends(self) -> list[int]:
-        """How many loops there are around each arm, or body of a loop: where a path may end."""
+        """The number of loops around each arm or loop body, at whose depth a path may end."""
         return self.__dict__.setdefault("_ends", [])
 
     def path_raises(self, error: Exception, node: Any) -> None:
-        """Whoever comes here at run time gets this error; nothing follows on this path."""
+        """End this path with an error at run time; raise the error now outside of an arm."""
         if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
-            raise error  # every path comes here, or only some rounds of a loop do
+            raise error  # every path comes here, or only some iterations of a loop do
         with self.at(node):
             self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds
 
     def raises_here(self, error: Exception) -> NoReturn:
-        """An error of Python's within a statement; at run time, if not all calls come there."""
+        """Raise an error of Python's within a statement: at run time, if not all calls reach it."""
         if not self.tests and not self.rounds:
             place(error, self.builder.origin)
             raise error
@@ -172,18 +172,18 @@ class Branches(Expressions):
         raise PathEnds
 
     def required(self, value: Maybe, name: str, node: Any) -> Any:
-        """What may be None, where Python raises if it is; so does the generated code."""
+        """A value that may be None, after generated code that raises TypeError if it is."""
         error = TypeError(f"{name} is None")
         self.fork(value.there, do_nothing, lambda: self.path_raises(error, node), node)
         self.facts.append((value.there.atom, True))  # for what follows
         return value.value
 
     def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
-        """What may be None, where the tests around tell; ``more`` is known of tests besides."""
+        """A value that may be None, resolved if the tests around, or ``more``, decide it."""
         return self.flags.decided(value, [*self.facts, *more], self.builder.definitions)
 
     def raise_if_reached(self, error: Exception) -> NoReturn:
-        """What plain Python raises at a statement too: at run time, if not all calls come there."""
+        """Raise an error that plain Python raises, too: at run time, if not all calls reach it."""
         if not self.tests and not self.rounds:
             raise error
         if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.rounds]:
@@ -196,7 +196,7 @@ class Branches(Expressions):
         raise PathEnds  # to the arm, or to the body of the loop, that is interpreted
 
     def _raise_on_path(self, error: Exception) -> None:
-        """What plain Python raises in an arm is raised in it; all else is refused."""
+        """Raise in an arm, at run time, what plain Python raises there; refuse other errors."""
         text = raised(error)
         if text is None or self.stacking or self.arrays_for_lists:  # lists as arrays: not for good
             raise error
@@ -276,10 +276,10 @@ class Branches(Expressions):
     def leaving(
         self, test: Array, arms: Arms, twice: bool, node: Any
     ) -> Completion | None:
-        """A statement of which an arm may leave, and both may go on if it goes on ``twice``.
+        """A branch of which an arm may leave; ``twice``: both arms may go on to what follows.
 
-        What follows is written for each arm that may go on. Where that were often, as others like
-        it follow, the arms are joined instead, with flags that say how they were left.
+        The code that follows is written for each arm that may go on. If more such branches follow
+        and copies would multiply, the arms are joined instead, with flags for how they were left.
         """
         before = self.copies
         both = any(self.call.pending) and twice
@@ -295,7 +295,7 @@ class Branches(Expressions):
             self.copies = before
 
     def _join_arms(self, test: Array, arms: Arms, node: Any) -> Completion | None:
-        """Both arms, run to their own ends and joined; then who has left leaves."""
+        """Run both arms to their own ends and join them; then leave as the joined flags say."""
         call, names = self.call, self.call.frame.locals
         outer, pending = call.flags, call.pending
         broken, returned, value = map(self.fresh_name, ("broken", "returned", "value"))
@@ -344,7 +344,7 @@ class Branches(Expressions):
         orelse: Callable[[], Completion | None],
         node: Any,
     ) -> Completion | None:
-        """A branch of which an arm may leave: each arm runs on to the boundary."""
+        """A branch with an arm that may leave: both arms are interpreted up to the boundary."""
         call = self.call
         if call.blocks:
             self.fail(
@@ -398,7 +398,7 @@ class Branches(Expressions):
         return Completion("end")
 
     def kept(self, value: Any, flags: LoopFlags) -> Any:
-        """What is returned from within a loop, apart from the arrays that its rounds store into."""
+        """A value returned from within a loop; arrays that its iterations store into are copied."""
 
         def apart(leaf: Any) -> Any:
             root = leaf.root() if isinstance(leaf, Array) and leaf.ndim else None
@@ -422,7 +422,7 @@ class Branches(Expressions):
         }
 
     def flags_of_loop(self) -> LoopFlags | None:
-        """The innermost loop of this call, None directly in the function."""
+        """The flags of the innermost loop of this call; None directly in the function."""
         return self.call.flags
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
@@ -448,7 +448,7 @@ def _may_go_on_twice(node: Any) -> bool:
 
 
 def escapes(statements: list[Any], in_loop: bool = False) -> bool:
-    """Whether statements contain a return, or a break or continue of a loop around them."""
+    """True if statements contain a return, or a break or continue of a loop around them."""
     for s in statements:
         if isinstance(s, gast.Return) or getattr(s, "leaves", False):
             return True

@@ -33,7 +33,7 @@ class Comprehensions(Calls):
         return self.consumed_value(self.evaluate(node), node)
 
     def consumed_value(self, value: Any, node: Any) -> Any:
-        """What a generator yields, as a list; any other value as it is."""
+        """The items that a generator yields, as a list; any other value as it is."""
         if not isinstance(value, Generator):
             return value
         return self.listed(value, value.closure.node if node is None else node)
@@ -54,7 +54,7 @@ class Comprehensions(Calls):
         return super().known_items(self.consumed_value(value, node), node)
 
     def steps(self, value: Any, node: Any) -> Any:
-        """A value that is iterated, to be taken a step at a time."""
+        """An iterator, read one element at a time, over a value."""
         with self.at(node):
             return steps_of(self.iterated(value, node))
 
@@ -85,7 +85,7 @@ class Comprehensions(Calls):
             self.holding.pop()
 
     def comprehend(self, generators: list[Any], action: Callable[[], None]) -> None:
-        """Run ``action`` for every round of nested generators, as the loops they abbreviate."""
+        """Run ``action`` in every iteration of nested generators, as the loops they abbreviate."""
         hook = _Hook(action)
         gast.copy_location(hook, generators[0].iter)
         body: Any = hook
@@ -132,7 +132,7 @@ def unless_changed(
     exact: Callable[[], Any],
     effects: bool = True,
 ) -> Any:
-    """Return what ``quick`` gives, if that changes nothing that can be read later.
+    """Return the result of ``quick`` if it changes nothing that can be read later.
 
     Else it is undone, and ``exact`` consumes the source: it stops where Python does, and goes on in
     Python's order. ``effects``: an error, or what is printed, counts as a change.

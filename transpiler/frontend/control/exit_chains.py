@@ -1,4 +1,4 @@
-"""Chains of branches that may leave, written one after the other instead of one in another.
+"""Chains of branches that may leave, written in sequence instead of nested.
 
 Before, with one level for every iteration of an unrolled loop that may be left::
 
@@ -38,35 +38,35 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder
 from calque.transpiler.ir.core import UNDEFINED, Atom, Block, If, Statement, Var
 from calque.transpiler.ir.rewrite import copy_facts
 
-_DEEP = 8  # so many levels are written one in another, as nested tests of the user's would be
+_DEEP = 8  # levels that stay nested, like nested tests of the user's
 
 
 class Links:
-    """The branches that were made as links of chains, and of which chain each is one."""
+    """The branches that are links of chains, each with the key of its chain."""
 
     def __init__(self) -> None:
         self.keys: dict[int, tuple[If, Any]] = {}  # by the id of the branch
 
     def note(self, block: Block, key: Any) -> None:
-        """The last branch of a block is a link; chains are told apart by their keys."""
+        """Note the last branch of a block as a link of the chain with this key."""
         last = _tail(block)
         if last is not None:
             self.keys[id(last)] = last, key
 
     def key(self, branch: If) -> Any:
-        """Of which chain a branch is a link; None where it is none."""
+        """The key of the chain that a branch is a link of; None if it is no link."""
         return self.keys.get(id(branch), (branch, None))[1]
 
 
 def flatten_exits(block: Block, builder: Builder, links: Links) -> None:
-    """Write the long chains within a block's last statement one after the other, in place."""
+    """Flatten the long chains within a block's last statement, in place."""
     last = block.statements.pop()
     block.statements += _Flattening(builder, links).flat(last)
 
 
 @dataclass(eq=False)
 class _Link:
-    """One level of a chain: what leads to its test, and what leaves the chain there.
+    """One level of a chain: the statements before its test, and the arm that leaves the chain.
 
     The results of ``leaving`` are those of the whole chain.
     """
@@ -84,7 +84,7 @@ class _Flattening:
         self.depths: dict[int, int] = {}  # by the id of a branch
 
     def flat(self, statement: Statement) -> list[Statement]:
-        """A statement, or the statements that stand in its place."""
+        """A statement, or the statements that replace it."""
         if not isinstance(statement, If) or self._depth(statement) <= _DEEP:
             for block in core.blocks_of(statement):
                 block.statements = self._all(block.statements)
@@ -109,12 +109,12 @@ class _Flattening:
         return found
 
     def _next(self, branch: If, arm: Block) -> If | None:
-        """The link of the same chain with which an arm ends."""
+        """The link of the same chain that ends an arm; None if there is none."""
         last, key = _tail(arm), self.key_of(branch)
         return None if last is None or key is None or self.key_of(last) != key else last
 
     def _links(self, first: If) -> tuple[list[_Link], Block]:
-        """The links of the longest chain from a branch on, and what ends the path along it."""
+        """The links of the longest chain that begins with a branch, and the block at its end."""
         links: list[_Link] = []
         before: list[Statement] = []
         wanted: list[Atom] = list(first.outs)
@@ -233,7 +233,7 @@ class _Chain:
         return outs
 
     def _left_next(self, k: int, going_on: Block) -> list[Atom]:
-        """The results where the next link leaves the chain; what computes them goes into a part."""
+        """The results where the next link leaves the chain; a branch before it computes them."""
         link, values = self.links[k + 1], list(self.ends[k + 1])
         if not link.leaving.statements:
             return values
@@ -258,7 +258,7 @@ class _Chain:
         return flag
 
     def _like(self, var: Var) -> Var:
-        """Another value of which the same is known."""
+        """A new Var about which the same facts are known."""
         made = var.again()
         copy_facts(self.builder, var, made)
         return made

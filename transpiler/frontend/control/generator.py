@@ -35,7 +35,7 @@ _bodies: dict[tuple[Any, bool], list[Any]] = {}
 
 
 class Generators(Lists):
-    """``yield``, and the loops that consume what is yielded."""
+    """``yield``, and the loops that consume yielded values."""
 
     def exec_For(self, node: Any) -> Completion | None:
         """``for target in iterable``, which may be a generator."""
@@ -61,7 +61,7 @@ class Generators(Lists):
             return self._after(node, flags, names[flags.broken])
 
     def _left(self, completion: Completion | None, flags: LoopFlags, node: Any) -> Any:
-        """Whether the body of a ``for`` has left it; a run-time value, perhaps."""
+        """The flag, perhaps a run-time value, that the body of a ``for`` has left it."""
         if completion is not None and completion.kind == "raise":
             return completion
         if completion is not None:
@@ -69,7 +69,7 @@ class Generators(Lists):
         return self._stopped(flags, node)
 
     def start(self, source: Generator, node: Any) -> None:
-        """A generator runs once, from its start."""
+        """Mark a generator as started; refuse one that has started, since it runs only once."""
         if source.started is not False:
             self.fail(
                 UnsupportedSyntax,
@@ -82,7 +82,7 @@ class Generators(Lists):
     def run_generator(
         self, source: Generator, consume: Callable[[Any], Any], leaves: bool
     ) -> Completion | None:
-        """Interpret the code of a generator; ``consume`` says whether it is to be left."""
+        """Interpret the code of a generator; ``consume`` tells after each value if it is left."""
         self.calls.append(self.activation(source, consume))
         try:
             return self.exec_block(self.body_of(source, leaves))
@@ -126,7 +126,7 @@ class Generators(Lists):
     def generator(
         self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """What a call of a generator function gives."""
+        """The generator that a call of a generator function makes."""
         frame = Frame({}, closure.frame, names=bound_names(closure.node))
         self.bind(closure, frame, args, kwargs, node)
         origin = closure.source.origin(first_yield(closure.node))
@@ -143,7 +143,7 @@ class Generators(Lists):
         return self._expression(node, self.evaluate(node.generators[0].iter))
 
     def lazy_expression(self, node: Any) -> Any:
-        """A generator expression for what takes steps: ``map``, if each gives one value."""
+        """A generator expression for a function that reads it in steps: ``map`` where possible."""
         first = self.evaluate(node.generators[0].iter)
         source = self.iterated(first, node)
         found = sequence(source)
@@ -169,7 +169,7 @@ class Generators(Lists):
 
 
 def _one_by_one(node: Any) -> bool:
-    """True if a generator expression gives one value for each of what it runs over."""
+    """True if a generator expression yields one value for each element that it runs over."""
     first, *rest = node.generators
     named = any(isinstance(n, gast.NamedExpr) for n in gast.walk(node))
     return not (rest or first.ifs or named) and isinstance(first.target, gast.Name)
@@ -232,7 +232,7 @@ class _Yields(gast.NodeTransformer):
         return gast.copy_location(loop, node)
 
     def visit_Yield(self, node: Any) -> Any:
-        """What is sent to a generator is not known."""
+        """Refuse a ``yield`` whose value is used: the values sent to a generator are not known."""
         raise UnsupportedSyntax(
             "The value of a `yield` is used.",
             self.closure.source.origin(node),
@@ -266,7 +266,7 @@ def _as_function(node: Any, values: str) -> Any:
 
 
 def _leaves(statements: list[Any], in_loop: bool = False) -> bool:
-    """Whether the body of a loop may leave it, by ``break`` or ``return``."""
+    """True if the body of a loop may leave it, by ``break`` or ``return``."""
     for s in statements:
         if isinstance(s, gast.Return) or (isinstance(s, gast.Break) and not in_loop):
             return True

@@ -1,8 +1,8 @@
 """``next`` of a generator: its code is run up to the next ``yield`` each time.
 
-Where it stands is Python's own state, which no branch or loop of the program can put back: a step
-is taken only where the generator was first asked, and its tests and loops around a ``yield`` are
-known.
+Its position is state of Python's own, which no branch or loop of the program can restore: a step
+is taken only in the branch and loop where the generator was first read, and only if its tests and
+loops around a ``yield`` are known.
 """
 
 from __future__ import annotations
@@ -138,12 +138,12 @@ class GeneratorSteps(Steps):
         self.source = source
 
     def step(self) -> Any:
-        """The value that it yields next."""
+        """The value that the generator yields next."""
         if not isinstance(self.source.started, Stepper):
             self.source.started = Stepper(current().machine, self.source, None)
         return self.source.started.following(None)
 
 
 def steps_of(value: Any) -> Any:
-    """A value that is iterated, to be taken a step at a time."""
+    """An iterator, read one element at a time, over a value."""
     return GeneratorSteps(value) if isinstance(value, Generator) else stepping(value)

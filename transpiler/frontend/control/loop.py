@@ -46,7 +46,7 @@ class Loops(Carrying):
         raise NotImplementedError
 
     def steps(self, value: Any, node: Any) -> Any:
-        """A value that is iterated, a step at a time (see comprehensions)."""
+        """An iterator, read one element at a time, over a value (see comprehensions)."""
         raise NotImplementedError
 
     def for_over(self, node: Any, source: Any) -> Completion | None:
@@ -100,7 +100,7 @@ class Loops(Carrying):
                     raise error from None
 
     def _stepping(self, node: Any, steps: Any) -> Completion | None:
-        """A loop over what is taken a step at a time: it is unrolled."""
+        """A loop over an iterator that is read one element at a time: it is unrolled."""
         if not steps.ends():
             refuse_unending(steps)
         with self._loop(node) as flags, self.at(node), self._walking(Walk((), lists_within(steps))):
@@ -108,7 +108,7 @@ class Loops(Carrying):
 
     @contextmanager
     def _walking(self, walk: Walk) -> Iterator[None]:
-        """What changes the lists that a loop runs over must be refused, or be seen by it."""
+        """Inside, a loop runs over lists, whose changes it must see or refuse."""
         self.walked.append(walk)
         try:
             yield
@@ -148,7 +148,7 @@ class Loops(Carrying):
         return self._after(node, flags, self.call.frame.locals[flags.broken])
 
     def _rounds(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
-        """Rounds one after another; what ends them, if it is none of the flags."""
+        """Run known iterations one by one; return the completion that ends them, else None."""
         while True:
             try:
                 element = steps.following()
@@ -181,7 +181,7 @@ class Loops(Carrying):
         def rest() -> None:
             names = self.call.frame.locals
             if names.get(flags.value) is not None:
-                del names[flags.value]  # whoever comes here has not returned
+                del names[flags.value]  # a path that comes here has not returned
             completion = self._unrolled_flagged(node, steps, flags)
             if completion is not None and completion.kind == "return":
                 names[flags.returned], names[flags.value] = True, completion.value
@@ -189,7 +189,7 @@ class Loops(Carrying):
         self.fork_of_chain(flags, stop, do_nothing, rest, node)
 
     def _unrolled_flagged(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
-        """The remaining rounds; how they end stays in the flags."""
+        """Run the remaining iterations; the flags say how they ended."""
         completion = self._rounds(node, steps, flags)
         if completion is not None and completion.kind == "break":
             self.call.frame.locals[flags.broken] = True
@@ -391,7 +391,7 @@ class Loops(Carrying):
         return self.exec_While(gast.copy_location(again, node))
 
     def _unroll_while(self, node: Any, flags: LoopFlags, error: Exception) -> bool:
-        """Rounds with a known test, run now; False where the test is not known."""
+        """Run the iterations of a loop with a known test; False if the test is not known."""
         for _ in range(_UNROLL_LIMIT):
             test = self.condition(node.test)
             if isinstance(test, Array):

@@ -1,4 +1,4 @@
-"""The ``else`` of a loop: which names have a value behind a break, and which without one."""
+"""The ``else`` of a loop: the names that have a value after a break, and those without one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from calque.transpiler.ir.core import Var
 
 
 class ElseArms:
-    """The two ways on from a loop with an ``else``: which names have a value on each of them.
+    """The two paths after a loop with an ``else``, and the names that have a value on each.
 
-    A name that the loop alone binds has none on some path to the end of the loop; yet it may have
-    one wherever the loop is broken, or wherever it is not.
+    A name that only the loop binds has no value on some path to the end of the loop; yet it may
+    have one on all paths with a break, or on all without.
     """
 
     def __init__(self, machine: Any, node: Any, flags: LoopFlags):
@@ -43,17 +43,17 @@ class ElseArms:
         self.machine.unsure.update(names.values())
 
     def only_ended(self) -> None:
-        """No break is there: whoever comes here has run the loop through."""
+        """Settle names after a loop without a break: every path has run it to its end."""
         for var, _ in self.if_ended.values():
             self._settle(var)
 
     def broken(self) -> None:
-        """The loop was broken: on with what follows it."""
+        """Settle the names that have a value wherever the loop is broken."""
         for var, _ in self.if_broken.values():
             self._settle(var)
 
     def ended(self) -> Completion | None:
-        """No break: the clause runs, and may give the names a value that a break gives them."""
+        """Interpret the clause, without a break; it may bind names that a break binds, too."""
         self._unsettle(self.if_broken)
         self.only_ended()
         self.completion = self.machine.exec_block(self.node.orelse)
@@ -66,7 +66,7 @@ class ElseArms:
         return self.completion
 
     def leave(self) -> None:
-        """Behind both: whoever comes from a clause that raises is not here."""
+        """Set the names after both paths; paths through a clause that raises do not come here."""
         raised = self.completion is not None and self.completion.kind == "raise"
         if raised:
             self.broken()

@@ -1,4 +1,4 @@
-"""The hidden names of the loop that is being interpreted: they say how it was left."""
+"""The hidden names of the loop that is being interpreted: flags for how it was left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from calque.transpiler.frontend.control.branch import LoopFlags
 
 
 def leave_flags(call: Any, flags: LoopFlags) -> None:
-    """The loop is over, and its hidden names are gone."""
+    """Remove the hidden names of a loop at its end."""
     for name in (flags.broken, flags.returned, flags.value):
         call.frame.locals.pop(name, None)
     call.flags = call.flag_stack.pop()

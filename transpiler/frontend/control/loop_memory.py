@@ -1,4 +1,4 @@
-"""What a loop knows of what it carries, and which of it may be one memory."""
+"""The plan of the values that a loop carries, and the cells that may share memory in it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from calque.transpiler.ir.types import ArrayType, DimLike
 
 @dataclass(eq=False)
 class CarryPlan:
-    """What is known so far of what a loop carries."""
+    """The values that a loop carries, as far as interpreting its body has shown."""
 
     locations: dict[tuple[int, Any], Any] = field(
         default_factory=dict
     )  # (container, key) -> description
-    constants: dict[tuple[int, Any], Any] = field(default_factory=dict)  # bound in every round
+    constants: dict[tuple[int, Any], Any] = field(default_factory=dict)  # bound in every iteration
     cells: dict[int, ArrayType] = field(default_factory=dict)
     growing: dict[int, Growth] = field(default_factory=dict)
     partners: set[tuple[Any, Any]] = field(
@@ -46,7 +46,7 @@ class CarryPlan:
     held: dict[Any, Any] = field(default_factory=dict)  # locations of elements: of which list
     absent: set[tuple[int, Any]] = field(
         default_factory=set
-    )  # keys that a round adds, with a value that need not be carried
+    )  # keys that an iteration adds, with a value that need not be carried
     as_while: bool = False
     rising: set[Any] = field(default_factory=set)  # counters that are never lowered, from 0 on
     falling: set[Any] = field(default_factory=set)  # those that were taken for such, and are not
@@ -60,7 +60,7 @@ class CarryPlan:
 
 @dataclass(eq=False)
 class Growth:
-    """A list that the loop appends to: how often a round (None: it depends), a sample element."""
+    """A list that the loop appends to: appends per iteration (None: they vary), sample element."""
 
     values: RecordedList
     per_round: Any
@@ -69,7 +69,7 @@ class Growth:
     changing: bool = False  # elements are taken out, or arrays replaced
     appends: bool = True  # or elements are replaced or widened, or two lists change places
     widened: Any = None  # the arrays of one that was there before, as every attempt has them
-    after: Any = 0  # how long the list must be at the end of a round, if each appends equally often
+    after: Any = 0  # the length at the end of an iteration, if each appends equally often
 
 
 @dataclass(eq=False)
@@ -80,18 +80,18 @@ class Carried:
     inits: list[Any] = field(default_factory=list)
     slots: list[CarriedSlot] = field(default_factory=list)
     cells: list[tuple[Array, Var]] = field(default_factory=list)
-    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first round
+    partners: set[tuple[Any, Any]] = field(default_factory=set)  # those of the first iteration
 
     @property
     def sizes(self) -> tuple[list[DimLike], list[DimLike]]:
-        """Those of the phis, and those of what the first round starts from."""
+        """The dimensions of the phis, and those of their initial values."""
         first = [d for a in self.inits if isinstance(a, Var) for d in a.type.dims]
         return [d for p in self.phis for d in p.type.dims], first
 
 
 @dataclass(eq=False)
 class CarriedSlot:
-    """One carried location: what is there at the start of a round, and its phis."""
+    """One carried location: its value at the start of an iteration, and its phis."""
 
     key: tuple[int, Any]  # the container's id, and the place in it
     container: Any
@@ -104,11 +104,11 @@ class CarriedSlot:
 
     @property
     def place(self) -> Any:
-        """Where in the container."""
+        """The key, index or name of the location in its container."""
         return self.key[1]
 
     def now(self) -> Any:
-        """What is there."""
+        """The current value at the location; MISSING if there is none."""
         target = getattr(self.container, "locals", self.container)
         if isinstance(target, dict):
             return target.get(self.place, MISSING)
@@ -120,7 +120,7 @@ class CarriedSlot:
 
 
 def link_cells(left: Array | None, right: Array | None) -> None:
-    """Note that two cells, if both are there, may be one memory; or elements of one cell."""
+    """Note that two cells, if both exist, may share memory; or elements of one cell may."""
     if left is not None and left is right:
         note_twice(left)
     elif left is not None and right is not None:
@@ -136,9 +136,9 @@ class LoopMemory(Branches):
     def _link_first(
         self, plan: CarryPlan, carried: Carried, start: Snapshot, flags: LoopFlags
     ) -> None:
-        """What a round's phis may share memory with, in the first round or a later one.
+        """Link phis with the cells whose memory they may share, in any iteration.
 
-        Whoever starts a round has not returned: what is returned is no phi's memory.
+        A path that starts an iteration has not returned: a returned value shares no phi's memory.
         """
         holders = [(s, self._leaves(s, s.initial)) for s in carried.slots]
         carried.partners = self._sharing(holders, start, set())
@@ -161,7 +161,7 @@ class LoopMemory(Branches):
     def _sharing(
         self, holders: list[tuple[CarriedSlot, list[Any]]], moment: Snapshot, own: set[int]
     ) -> set[tuple[Any, Any]]:
-        """Pairs of tokens: two holders of one memory, or a holder and a cell that stays."""
+        """Pairs of tokens that share memory: two phis, or a phi and a cell that stays."""
         pairs: set[tuple[Any, Any]] = set()
         roots: dict[int, list[Any]] = {}
         for slot, values in holders:
@@ -180,7 +180,7 @@ class LoopMemory(Branches):
     def _compare_memory(
         self, plan: CarryPlan, carried: Carried, start: Snapshot, after: Snapshot
     ) -> bool:
-        """Extend the plan by what shares memory after a round; whether it covered that already."""
+        """Extend the plan by memory shared after an iteration; True if it covered that already."""
         own = {id(a) for s in carried.slots for a in s.arrays}
         holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
         staying = Snapshot([], self.owned)
@@ -211,7 +211,7 @@ class LoopMemory(Branches):
         return stable
 
     def _note_holder(self, plan: CarryPlan, key: Any, value: Any) -> bool:
-        """Extend the plan by a list kept in arrays that holds a value; whether it had that."""
+        """Extend the plan by the list kept in arrays that holds a value; True if nothing is new."""
         rows = holder(value)
         if rows is None or key in plan.held:
             return True
@@ -219,7 +219,7 @@ class LoopMemory(Branches):
         return False
 
     def _linked(self, start: Snapshot, after: Snapshot, own: set[int]) -> set[tuple[Any, Any]]:
-        """Pairs of staying cells that a round found to be one memory, perhaps."""
+        """Pairs of staying cells that may share memory, as an iteration found."""
         pairs: set[tuple[Any, Any]] = set()
         for key, (cell, state) in start.contents.items():
             if isinstance(cell, Array) and key in after.contents and key not in own:
@@ -228,7 +228,7 @@ class LoopMemory(Branches):
         return pairs
 
     def _note_aliases(self, plan: CarryPlan, slot: CarriedSlot) -> None:
-        """A container that a loop makes anew is no longer the one that another name may hold."""
+        """Mark a container that a loop makes anew, and the old one that another name may hold."""
         if is_mutable(slot.initial) and not isinstance(slot.value, Array):
             where = Snapshot(self.roots(), self.owned)
             if id(slot.initial) in where.contents or slot.key in plan.undecided:

@@ -10,7 +10,7 @@ from calque.transpiler.errors import UnsupportedSyntax
 
 
 def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
-    """Whether a pattern matches: a bool where known, else a recorded scalar; fills ``bindings``."""
+    """Match a pattern: True or False where known, else a recorded scalar; fills ``bindings``."""
     kind = type(pattern).__name__
     if kind == "MatchValue":
         return machine.compare(gast.Eq(), subject, machine.evaluate(pattern.value), pattern)
@@ -54,7 +54,7 @@ def _all(machine: Any, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], n
 
 
 def _both(machine: Any, result: Any, found: Any, node: Any, is_and: bool) -> Any:
-    """One ``and``, or ``or``, another; what is known to leave it as it is is left out."""
+    """Two outcomes joined by ``and`` or ``or``; a neutral one is left out."""
     if found is is_and:
         return result
     return found if result is is_and else machine.short_circuit(result, lambda: found, node, is_and)

@@ -1,4 +1,4 @@
-"""What a loop carries, found by trying.
+"""Inference of the values that a loop carries, by a fixpoint.
 
 The body is interpreted, every location and cell that it changed becomes a carried value (its type
 widened to hold what came in and what came out), and the body is interpreted again, until nothing
@@ -65,7 +65,7 @@ _ROUNDS = 40
 
 @dataclass
 class _Ending:
-    """What is known after a loop: its results, its rounds, and whether it has one for certain."""
+    """The end of a loop: its results, its range, and whether it runs at least once for certain."""
 
     outs: list[Var]
     trip: Range | None
@@ -77,7 +77,7 @@ class Carrying(Changes):
     """The fixpoint that every loop of the generated program needs."""
 
     def place_of(self, node: Any) -> Any:
-        """What tells a loop from others, however often it is interpreted."""
+        """A key that identifies a loop, however often it is interpreted."""
         what = node.iter if isinstance(node, gast.For) else node.test
         return (self.call.source.file, what.lineno, what.col_offset)
 
@@ -119,7 +119,7 @@ class Carrying(Changes):
         holding: list[Any],
         certain: bool = True,
     ) -> bool:
-        """Try the body until what it carries is stable; False where a for turns out to break."""
+        """Interpret the body until the plan is stable; False if a for turns out to break."""
         marks = self._marks()
         names = self.call.frame.locals
         self.holding.append(tuple(holding))
@@ -170,7 +170,7 @@ class Carrying(Changes):
     def _settles(
         self, plan: CarryPlan, carried: Carried, base: Snapshot, start: Snapshot, block: Block
     ) -> bool:
-        """Whether the plan covers what the body changed: then the next values are its results."""
+        """True if the plan covers the body's changes; the next values become its results."""
         undo_exchanges(self, base)
         if not note_rising(self, plan, carried):
             return False
@@ -184,7 +184,7 @@ class Carrying(Changes):
         return True
 
     def _outs(self, carried: Carried, block: Block) -> list[Var]:
-        """What the loop ends with; sizes that change from round to round are new ones after it."""
+        """The results of a loop; sizes that change between iterations are new ones after it."""
         dims = self.builder.dims
         changed: dict[str, DimLike] = {}
         for phi, after in zip(carried.phis, block.results, strict=True):
@@ -204,9 +204,9 @@ class Carrying(Changes):
         ]
 
     def _fill(self, node: Any, carried: Carried, flags: LoopFlags) -> None:
-        """What a return, a break, or the ``else`` of a loop alone binds has a value all the same.
+        """Initialize arrays that only a return, a break or the ``else`` of a loop binds.
 
-        No path reads it, but a reverse sweep, or a kernel, may ask for the shape of an array.
+        No path reads them, but a reverse sweep, or a kernel, may read the shape of an array.
         """
         if getattr(node, "orelse", None):
             names = self.call.frame.locals
@@ -238,7 +238,7 @@ class Carrying(Changes):
         return names[flags.broken] is False and names[flags.returned] is False
 
     def _install(self, plan: CarryPlan, base: Snapshot) -> Carried:
-        """Put phis where the plan says."""
+        """Put phis into the locations and cells of the plan."""
         carried = Carried()
         for (key, place), description in plan.locations.items():
             if key not in base.contents:
@@ -292,7 +292,7 @@ class Carrying(Changes):
         return carried
 
     def _stay_together(self, plan: CarryPlan, carried: Carried) -> bool:
-        """Whether what was taken to be None at one time is so after a round, too."""
+        """True if values that are taken to be None together still are after an iteration."""
         groups = self.flags.starting_alike(carried.slots, [s.now() for s in carried.slots])
         if plan.together and any(len({*map(self.flags.of, g)}) > 1 for g in groups):
             plan.together = False
@@ -300,7 +300,7 @@ class Carrying(Changes):
         return True
 
     def _agree(self, initial: Any, t: ArrayType) -> None:
-        """Sizes that an earlier attempt took to be equal: its own notes, and checks, are gone."""
+        """Unify again sizes that an earlier attempt unified: its checks were undone with it."""
         if not isinstance(initial, Array) or initial.ndim != t.ndim:
             return
         before = len(self.builder.doubted)
@@ -336,7 +336,7 @@ class Carrying(Changes):
         return held
 
     def _holds(self, end: Any, t: ArrayType) -> bool:
-        """Sizes that may change from round to round, but that the body takes to be others."""
+        """Unify a phi's final sizes with those that the body requires; False if that fails."""
         if not isinstance(end, Var) or end.type.ndim != t.ndim:
             return True
         before = len(self.builder.doubted)
@@ -347,7 +347,7 @@ class Carrying(Changes):
             try:
                 self.builder.unify(own, known)
             except ShapeError as error:
-                why = f"An array has another size after a round of a loop: {error.message}."
+                why = f"An array has another size after an iteration of a loop: {error.message}."
                 hint = "give it a fixed size, and count how much of it is used"
                 raise UnequalRounds(why, self.builder.origin, hint) from None
             if len(self.builder.doubted) > before:
@@ -356,7 +356,7 @@ class Carrying(Changes):
         return True
 
     def _solving(self, carried: Carried) -> AbstractContextManager[None]:
-        """What the body asks of a carried array's size may become a condition."""
+        """Inside, what the body requires of a carried array's size may become a condition."""
         return self.builder.dims.solving(*carried.sizes)
 
     def _publish(self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
@@ -376,7 +376,7 @@ class Carrying(Changes):
     def _publish_slot(
         self, slot: CarriedSlot, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
     ) -> Any:
-        """What a location holds after the loop."""
+        """Set a location to its value after the loop, and return that value."""
         certain, numbers = ending.certain, iter(range(slot.first, len(ending.outs)))
         made: list[Array] = []
 
@@ -409,7 +409,7 @@ class Carrying(Changes):
         return end
 
     def _publish_constants(self, plan: CarryPlan, base: Snapshot, certain: bool) -> None:
-        """Known values that a round leaves; there may have been none."""
+        """Set locations to known values that an iteration leaves; the loop may run zero times."""
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
             if certain or (isinstance(container, Frame) and place.startswith("%")):
@@ -424,7 +424,7 @@ class Carrying(Changes):
     def _publish_memory(
         self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
     ) -> None:
-        """Which arrays are the same memory, which may be, and what memory holds."""
+        """Link arrays that may share memory after the loop, and set the last versions of cells."""
         finals = ending.finals
         for pair in plan.partners | carried.partners:
             link_cells(
@@ -440,13 +440,13 @@ class Carrying(Changes):
                 self.builder.contiguous.add(out)
 
     def _ran(self, trip: Range | None) -> bool:
-        """Whether a loop has a round; it may be a condition on sizes."""
+        """True if a loop runs at least once; that may become a condition on sizes."""
         if trip is None:
             return False
         return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
 
     def _of_last_round(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
-        """A number after a loop of which each iteration leaves one class.
+        """A number after a loop whose iterations all leave the same class.
 
         A loop without iterations leaves what was before it. Where that is a Python number of the
         same dtype, or a known one that the class of the iterations holds, it counts as one of that
@@ -464,20 +464,20 @@ class Carrying(Changes):
 
     @staticmethod
     def _is_none(slot: CarriedSlot) -> bool:
-        """Whether what a round leaves may be None."""
+        """True if an iteration leaves None, or a value that may be None."""
         return slot.next_value is None or isinstance(slot.next_value, Maybe)
 
     def _check_keys(self, container: Any, key: Any, initial: Any) -> None:
-        """Whether a dict has a key must not hang on whether a loop runs at all."""
+        """Refuse a key of a dict that exists only if the loop runs at all."""
         if isinstance(container, dict) and initial is MISSING:
             raise BranchMismatch(
-                f"Only this loop gives the key {key!r} of a dict a value, and it may run no round.",
+                f"Only this loop gives the key {key!r} of a dict a value, and it may not run.",
                 self.builder.origin,
                 "give the key a value before the loop",
             )
 
     def _note_final(self, slot: CarriedSlot, value: Any, certain: bool) -> None:
-        """A name that the loop alone gives a value: unsure where a round, or a while, may not."""
+        """Note a name as unsure that only the loop binds, if some path through it may not."""
         if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
             return
         last = slot.next_value

@@ -1,4 +1,4 @@
-"""Errors that plain Python raises too, as text: an arm that ends with one raises it at run time."""
+"""Texts of errors that plain Python raises, too, for arms of branches that raise at run time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNASSIGNED = "where it is not associated with a value"
 
 
 def raised(error: Exception) -> str | None:
-    """What to write for an error of Python's own; None for what calque refuses, or got wrong.
+    """The ``raise`` statement for an error of Python's; None for calque's refusals and defects.
 
     >>> raised(KeyError("k"))
     "raise KeyError('k')"
@@ -58,7 +58,7 @@ def raised(error: Exception) -> str | None:
 
 
 def _text(error: Exception) -> str:
-    """The statement that raises it, as a class of Python's, or a public one of NumPy's."""
+    """The statement that raises an error as a class of Python's, or a public one of NumPy's."""
     kind = next((k for k in _NUMPYS if type(error) is k), None)
     if kind is not None:
         return f"raise {_NUMPYS[kind]}({str(error)!r})"
@@ -73,12 +73,12 @@ def _as_list(part: Any) -> Any:
 
 
 def origin_of(error: Exception) -> Origin | None:
-    """Where an error arose, if that is known."""
+    """The origin of an error, if it is known."""
     return error.origin if isinstance(error, CalqueError) else getattr(error, "calque_origin", None)
 
 
 def missing_arguments(name: str, missing: list[str], keyword_only: bool = False) -> str:
-    """Python's words where a call leaves parameters without a value.
+    """Python's message for a call that leaves parameters without a value.
 
     >>> missing_arguments("f", ["a", "b"])
     "f() missing 2 required positional arguments: 'a' and 'b'"
@@ -92,7 +92,7 @@ def missing_arguments(name: str, missing: list[str], keyword_only: bool = False)
 
 
 def too_many_arguments(name: str, least: int, most: int, given: int) -> str:
-    """Python's words where a call gives more arguments than there are parameters.
+    """Python's message for a call with more arguments than there are parameters.
 
     >>> too_many_arguments("f", 1, 1, 2)
     'f() takes 1 positional argument but 2 were given'

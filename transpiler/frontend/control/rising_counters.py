@@ -18,9 +18,9 @@ _LARGEST = 1 << 60  # what comes of that in 2**43 iterations, which would take h
 
 
 def note_rising(machine: Any, plan: CarryPlan, carried: Carried) -> bool:
-    """Extend the plan by the counters that this iteration did not lower; whether it had them.
+    """Extend the plan by the counters that this iteration did not lower; True if it had them.
 
-    Only counters count whose sign was asked for in vain; of others nothing is said.
+    Only counters whose sign was asked for in vain are considered.
     """
     asked = [s for s in carried.slots if s.key in plan.rising or _is_asked(machine, s)]
     found = {s.key for s in asked if _rises(machine, s)}
@@ -33,7 +33,7 @@ def note_rising(machine: Any, plan: CarryPlan, carried: Carried) -> bool:
 
 
 def take_rising(machine: Any, plan: CarryPlan, slot: CarriedSlot) -> None:
-    """Take a counter of the plan to be zero or more in the body that is to be interpreted."""
+    """Assume that a counter of the plan is nonnegative in the body that is to be interpreted."""
     if slot.key in plan.rising and slot.arrays:
         machine.builder.magnitudes.take(slot.arrays[0].atom, (0, _LARGEST))
 

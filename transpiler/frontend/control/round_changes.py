@@ -1,4 +1,4 @@
-"""What a round of a loop changed, and so what the loop must carry from one round to the next."""
+"""The changes that an iteration makes to the state, which the loop must therefore carry."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from calque.transpiler.ir.types import ArrayType
 
 
 class Changes(Growing):
-    """Compares the state after a round with the one before it."""
+    """Compares the state after an iteration with the one before it."""
 
     def _compare(self, plan: CarryPlan, base: Snapshot, start: Snapshot, after: Snapshot) -> bool:
-        """Extend the plan by what the body changed; whether it covered that already."""
+        """Extend the plan by what the body changed; True if it covered that already."""
         stable = True
         plan.constants.clear()
         planned = {key for key, _ in [*plan.locations, *plan.absent]}

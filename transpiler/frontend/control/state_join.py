@@ -1,4 +1,4 @@
-"""One state from the two that the arms of a run-time branch left behind."""
+"""The join of the two states that the arms of a run-time branch leave behind."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class GrowingList(Exception):
 
 
 class ChangingList(GrowingList):
-    """Elements of a list are taken out or replaced: the loop around must know from its start."""
+    """Elements of a list are removed or replaced: the loop must prepare the list at its start."""
 
 
 class IndexedList(GrowingList):
-    """An element at a run-time place is replaced: the list has its length, and is an array."""
+    """An element at a run-time index is replaced: the list is an array of fixed length."""
 
 
 class ExchangedList(GrowingList):
@@ -259,7 +259,7 @@ class Join:
         return left.with_dims(tuple(map(dims.join, left.dims, right.dims)))
 
     def join(self, left: Any, right: Any) -> Any:
-        """One value for both paths; a Mismatch where there is none."""
+        """One value for both paths; a Mismatch if the values do not fit together."""
         if left is right:
             return left
         key = (id(left), id(right))
@@ -309,7 +309,7 @@ class Join:
         return self.name is not None and not self.name.startswith("%")
 
     def _on_one_path(self, value: Any, other: Any, description: Any) -> tuple[Any] | None:
-        """What is known of a value that the other path lacks; None where it is to be joined."""
+        """The value to keep, in a tuple, if the other path lacks it; None if both are joined."""
         where = self.machine.origin(self.node)
         if other is MISSING and self.name is None:
             return (Mismatch("it exists on one path only", where, self.test, absent=True),)
@@ -320,7 +320,7 @@ class Join:
         return (value,)
 
     def _note_leaf(self, array: Array, first: Any, second: Any) -> None:
-        """What is known of a joined value by what it was in each arm."""
+        """Record the facts about a joined value that follow from its values in the arms."""
         one, two = (o.after for o in self.outcomes)
         self.leaves.append((first, second))
         array.poison = one.poison_of(first) or two.poison_of(second)
@@ -333,13 +333,13 @@ class Join:
         self._note_unsure(array, (first, second))
 
     def _unite(self, result: Maybe, left: Any, right: Any) -> None:
-        """Values that are there, or not, together in both arms are so after them."""
+        """Unite the flags of values that, in both arms, are None together."""
         of = self.machine.flags.of
         key = (None if left is DEAD else of(left), None if right is DEAD else of(right))
         self.machine.flags.unite([self.flags.setdefault(key, result), result])
 
     def _told(self, value: Any, holds: bool) -> Any:
-        """What is None on some paths, but not on that of the test, or on all of them."""
+        """A value that may be None, resolved if the outcome of the test decides it."""
         return self.machine.decided(value, (atom(self.test), holds))
 
     def _require_uniform(self, *values: Any) -> None:
@@ -379,7 +379,7 @@ class Join:
                 unsure[array._value] = unsure[value._value]
 
     def _link(self) -> None:
-        """A joined array may be the same memory as what either arm had."""
+        """Link joined arrays with the cells of either arm whose memory they may share."""
         for which, outcome in enumerate(self.outcomes):
             holders: dict[int, list[Array]] = {}
             for array, roots in self.arrays:
@@ -391,7 +391,7 @@ class Join:
                 holders.setdefault(id(roots[which]), []).append(array)
 
     def _mark_rebuilt(self) -> None:
-        """A container made anew for both arms is no longer the one that another name may hold."""
+        """Mark containers made anew for both arms, whose originals another name may hold."""
         pairs = [(new, s) for new, sources in self.rebuilt for s in sources if is_mutable(s)]
         if not any(id(s) in self.base.contents for _, s in pairs):
             return
@@ -403,12 +403,12 @@ class Join:
 
 
 def poison_of(value: Any) -> Any:
-    """Where a store was made that may, or may not, have changed an array."""
+    """The origin of a store that may, or may not, have changed an array; else None."""
     return value.poisoned if isinstance(value, Array) else None
 
 
 def is_mutable(value: Any) -> bool:
-    """A container whose identity matters: a store through one name shows through another."""
+    """True for a container whose identity matters: a store through one name shows in another."""
     if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
         return False
     return isinstance(value, (list, dict)) or pytrees.has_attributes(value)

@@ -1,7 +1,8 @@
-"""Lists that a loop's round exchanges between names: their contents change places instead.
+"""Lists that an iteration exchanges between names: their contents change places instead.
 
-``prev, cur = cur, prev`` of lists gives each name another list in every round, so a loop could not
-say which list a name stands for. Where nobody else holds these lists, that makes no difference.
+``prev, cur = cur, prev`` of lists binds each name to another list in every iteration, so a loop
+could not say which list a name stands for. If nothing but these names holds the lists, exchanging
+their contents is equivalent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from calque.transpiler.ir.core import map_tree
 
 
 def undo_exchanges(machine: Any, base: Snapshot) -> None:
-    """Names that have exchanged their lists since ``base`` get their own again, newly filled."""
+    """Rebind names that have exchanged lists since ``base`` to their own, and swap the contents."""
     moved = _moved(base)
     own, now = [old for _, _, old, _ in moved], [new for _, _, _, new in moved]
     if not moved or Counter(map(id, own)) != Counter(map(id, now)):
@@ -49,7 +50,7 @@ def _moved(base: Snapshot) -> list[tuple[Frame, str, RecordedList, RecordedList]
 
 
 def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
-    """Whether one name holds each of the lists, and nothing else."""
+    """True if exactly one name, and nothing else, holds each of the lists."""
     held: Counter[int] = Counter()
     for value, content in Snapshot(machine.roots(), machine.owned).contents.values():
         if isinstance(value, list):
@@ -77,7 +78,7 @@ def _parts(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _alike(left: RecordedList, right: RecordedList) -> bool:
-    """Whether the one list's place can hold what is in the other."""
+    """True if each of two lists can hold the contents of the other."""
     if left.rows is None or right.rows is None:
         return left.rows is right.rows and len(left) == len(right)
     resolve = current().dims.resolve
@@ -89,14 +90,14 @@ def _alike(left: RecordedList, right: RecordedList) -> bool:
 
 
 def _free(values: RecordedList) -> None:
-    """Lists that change places have room for the same: none is as long as one loop makes it."""
+    """Ask for arrays that can grow for a list of fixed capacity that changes places."""
     rows = values.rows
     if rows is not None and rows.fixed and not rows.full:
         raise ExchangedList(values, map_tree(lambda b: b[0], rows.buffers))
 
 
 def _content(values: RecordedList) -> Any:
-    """What a list holds, apart from its identity."""
+    """The contents of a list, apart from its identity."""
     if values.rows is None:
         return list(values)
     return [b.state() for b in leaves(values.rows.buffers)], values.rows.count, values.rows.first

@@ -41,7 +41,7 @@ from calque.transpiler.ir.types import ArrayType, promote, symbol
 
 
 def is_lasting(value: Any) -> bool:
-    """A known value that is no number, and holds nothing that a round of a loop computed."""
+    """True for a known value that is no number, and holds nothing that an iteration computed."""
     kinds = (str, bytes, type, FunctionType, BuiltinFunctionType, ModuleType, np.ufunc)
     return value is None or isinstance(value, kinds)
 
@@ -79,7 +79,7 @@ def open_structure(
 
 
 def _dict_kind(value: dict[Any, Any]) -> Any:
-    """What two dicts must share to be joined."""
+    """The class and default factory of a dict, which must be equal for two dicts to be joined."""
     return type(value), getattr(value, "default_factory", None)
 
 
@@ -113,7 +113,7 @@ def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, A
 
 
 def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | None:
-    """The type that holds values of both; None where there is none.
+    """The type that holds values of both types; None if there is none.
 
     ``spread`` lets a scalar become an array of the other's shape.
     """
@@ -193,12 +193,12 @@ def _is_none(description: Any) -> bool:
 
 
 def _may_be_none(old: Any, new: Any) -> bool:
-    """Whether one is, or may be, None, and the other is not."""
+    """True if exactly one description is None, or one of them may be None."""
     return is_maybe(old) or is_maybe(new) or _is_none(old) != _is_none(new)
 
 
 def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
-    """The description of what is None, or a number, an array or a tuple of these."""
+    """The description of a value that is None, or a number, an array or a tuple of these."""
     inner = old.parts[1] if is_maybe(old) else None if _is_none(old) else old
     if value is not None:
         given = value.value if isinstance(value, Maybe) else value
@@ -213,7 +213,7 @@ def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
 
 
 def _is_plain(description: Any) -> bool:
-    """Numbers, arrays and tuples of them, which are the same object for nobody else."""
+    """True for descriptions of numbers, arrays and tuples of them, whose identity is irrelevant."""
     if is_mixed(description):
         return True
     if isinstance(description, Structure):
@@ -330,14 +330,14 @@ def _cast_constant(value: Any, t: ArrayType) -> Any:
 
 
 def shape_of(t: ArrayType) -> tuple[Any, ...]:
-    """The sizes of a type, read from what is at hand."""
+    """The sizes of a type, as ints or as integers recorded from values in scope."""
     return tuple(size_at_hand(d) for d in t.dims)
 
 
 def size_at_hand(dim: Any, pending: frozenset[str] = frozenset()) -> Any:
     """A dimension as an int or as a recorded integer read from an argument.
 
-    ``pending`` symbols are what it is wanted for: none of them can be computed of itself.
+    ``pending`` symbols are being computed from the result, which must not depend on them.
     """
     builder = current()
     dim = builder.dims.resolve(dim)
@@ -347,7 +347,7 @@ def size_at_hand(dim: Any, pending: frozenset[str] = frozenset()) -> Any:
 
 
 def combine(dim: Any, read: Callable[[str], Any]) -> Any:
-    """A dimension written out: what is added first, then what is taken away, then the constant."""
+    """A dimension computed from its symbols: positive terms, negative terms, then the constant."""
     if isinstance(dim, int):
         return dim
     total: Any = None

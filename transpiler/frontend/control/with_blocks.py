@@ -1,6 +1,6 @@
-"""``with`` and ``try``: what runs whichever way a block is left.
+"""``with`` and ``try``: context managers, handlers and clauses that run however a block is left.
 
-A run-time test within the block of a ``with`` must not leave it: what the manager does at its end
+A run-time test within the block of a ``with`` must not leave it: the code of the manager's exit
 would have to be written in every arm.
 """
 
@@ -89,7 +89,7 @@ class Contexts(Generators):
 
     @contextlib.contextmanager
     def _held(self, call: Any) -> Any:
-        """Within a block that no run-time test may leave."""
+        """Inside, no run-time test may leave the block."""
         call.blocks += 1
         try:
             yield
@@ -158,7 +158,7 @@ class Contexts(Generators):
         return completion
 
     def exec_Try(self, node: Any) -> Completion | None:
-        """``try`` around what is known now, or around what raises nothing that it would catch."""
+        """``try`` around known code, or around run-time code that raises nothing it would catch."""
         before = len(self.builder.blocks[-1].statements)
         try:
             completion = self.exec_block(node.body)
@@ -168,7 +168,7 @@ class Contexts(Generators):
             if not _of_python(error):
                 raise
             if getattr(error, "calque_on_a_path", False):
-                self._refuse_try(node)  # it arises at run time: on one path, or in some round
+                self._refuse_try(node)  # it arises at run time: on one path, or in some iteration
             self._check_recorded(node, before)
             handler = self._handler_of(node, error)
             if handler is None:
@@ -184,7 +184,7 @@ class Contexts(Generators):
         return completion if last is None else last
 
     def _finally(self, node: Any, recorded: bool) -> Completion | None:
-        """The last clause; where run-time code before it fails, nobody sees what it leaves."""
+        """Run the ``finally`` clause; refuse one whose effects must survive a run-time error."""
         statements = self.builder.blocks[-1].statements
         first, held = len(statements), [(cell, cell._value) for cell in self.arguments]
         completion = self.exec_block(node.finalbody)
@@ -195,7 +195,7 @@ class Contexts(Generators):
         return completion
 
     def _check_recorded(self, node: Any, before: int) -> None:
-        """Code that is left for run time must raise nothing that a handler is for."""
+        """Refuse recorded code that may raise an error for which there is a handler."""
         new = self.builder.blocks[-1].statements[before:]
         effects = (s for s in core.walk(core.Block(new)) if isinstance(s, core.Effect))
         raises = bool(node.handlers) and any("raise " in s.template for s in effects)
@@ -236,12 +236,12 @@ class _Run(gast.Pass):
 
 
 def _of_python(error: Exception) -> bool:
-    """Whether plain Python would raise this error too."""
+    """True if plain Python would raise this error, too."""
     return not isinstance(error, CalqueError) or isinstance(error, PYTHON_ERRORS)
 
 
 def _may_swallow(leave: Any) -> bool:
-    """Whether an ``__exit__`` may give something else than None and False."""
+    """True if an ``__exit__`` may return something other than None and False."""
     returns = (n for n in gast.walk(source_of(leave).node) if isinstance(n, gast.Return))
     plain = (None, False)
     return any(

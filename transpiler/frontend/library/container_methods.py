@@ -1,4 +1,4 @@
-"""The methods of lists, dicts and sets that a program changes, or asks what they hold."""
+"""The methods of lists, dicts and sets: those that change them, and those that read them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def container_method(
 
 
 def _of_dict(machine: Any, name: str, owner: Any, args: list[Any], node: Any) -> list[Any]:
-    """The arguments of a dict's method; what it asks must be the same on every path."""
+    """The arguments of a dict's method; refuses keys that differ between paths."""
     for value in args:
         check_dict(value, node)
     if args and name == "update":

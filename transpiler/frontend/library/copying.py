@@ -1,4 +1,4 @@
-"""``copy.copy`` and ``copy.deepcopy`` of what a program made."""
+"""``copy.copy`` and ``copy.deepcopy`` of objects that a program made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``max`` and ``min`` of arrays, of lists that grow in loops, and of whatever can be iterated."""
+"""``max`` and ``min`` of arrays, of lists that grow in loops, and of other iterables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Extremum:
     def _of_values(
         self, machine: Comprehensions, source: Any, kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """Of what has positions, perhaps as many as the run has; or a step at a time."""
+        """The extremum of an iterable, read by position if it can be, else in steps."""
         found = sequence(source)
         if found is None or found.cursor is not None:
             return self._of_steps(machine, machine.steps(source, node), kwargs, node)
@@ -80,7 +80,7 @@ class Extremum:
     def _of_steps(
         self, machine: Comprehensions, steps: Any, kwargs: dict[str, Any], node: Any
     ) -> Any:
-        """Each element is asked for its key before the next one is read."""
+        """The extremum of an iterator: each element's key is computed before the next is read."""
         key = kwargs.get("key")
         weigh = lambda item: item if key is None else machine.call_value(key, [item], {}, node)
         try:

@@ -32,7 +32,7 @@ Call = tuple[Any, list[Any]]  # a twin, and its arguments
 
 
 def takes_steps(function: Any) -> bool:
-    """Whether a function goes only as far in a generator as it is asked to."""
+    """True if a function advances a generator only as far as it is asked to."""
     if any(function is f for f in POOLS):
         return False
     own = getattr(function, "__self__", None) is itertools.chain
@@ -95,7 +95,7 @@ def _by_position(value: Any) -> Any:
 
 
 def _sliced(args: list[Any]) -> Call | None:
-    """Of known bounds: one step further would be taken in a generator that gives nothing."""
+    """``islice`` with known bounds; None if it yields nothing, as the twin would read too far."""
     values, *bounds = args
     if not all(b is None or type(b) is int for b in bounds):
         return None

@@ -1,4 +1,4 @@
-"""Calls that draw random numbers, read files, run text, or ask for what surrounds the process."""
+"""Calls that draw random numbers, read files, run text, or read the surroundings of the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FILES |= {np.genfromtxt, np.fromfile}
 def refuse_impure(
     machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> None:
-    """Refuse a call that reads or changes what is outside of the program."""
+    """Refuse a call that reads or changes state outside of the program."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", "")
@@ -70,7 +70,7 @@ def refuse_impure(
 
 
 def _with_a_key(machine: Any, name: str, values: dict[Any, Any], node: Any, plain: bool) -> str:
-    """What to write instead of a draw: the same with a key, where there is such a function."""
+    """The hint for a refused draw: the same draw with a key, if there is such a function."""
     made = None
     if machine.calls and isinstance(node, gast.Call):
         source = machine.call.source

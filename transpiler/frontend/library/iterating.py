@@ -239,7 +239,7 @@ def _quantifier(is_all: bool) -> Callable[..., Any]:
         return FUNCTIONS[bool](unless_changed(machine, source, quick, exact))
 
     def whether(machine: Comprehensions, node: Any, source: Any) -> Any:
-        """Asked of all elements: for those who have no effect of their own that is the same."""
+        """``any`` or ``all`` by testing every element, which is equivalent without side effects."""
 
         def step(result: Any, item: Any) -> Any:
             item = machine.truth(item, node)

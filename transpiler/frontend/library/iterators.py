@@ -31,7 +31,7 @@ class Bound:
         )
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The values that a snapshot of the heap must follow."""
         return [self.function, *self.args, *self.kwargs.values()]
 
 
@@ -91,7 +91,7 @@ class _Elements(Iterable):
         self.iterates()
 
     def length(self) -> Any:
-        """How many elements."""
+        """The number of elements."""
         return self.indices.length()
 
     def element(self, position: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The functions of ``itertools``: each gives an iterator that reads what it is asked for."""
+"""The functions of ``itertools``: each makes an iterator that reads elements on demand."""
 
 from __future__ import annotations
 

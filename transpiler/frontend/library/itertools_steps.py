@@ -1,4 +1,4 @@
-"""Iterators as those of ``itertools``: what each reads, it reads when asked for an element."""
+"""Iterators like those of ``itertools``, which read their sources only on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calque.transpiler.ir.builder import current, known_int
 
 
 class ChainSteps(Steps):
-    """``chain`` of what an iterator gives, each part from when the one before it has ended."""
+    """``chain`` of the elements of an iterator; each part is read after the one before it ends."""
 
     def __init__(self, parts: Any, node: Any):
         super().__init__()
@@ -25,7 +25,7 @@ class ChainSteps(Steps):
         self.part: Any = None  # the one that is under way
 
     def step(self) -> Any:
-        """The next element of the part that is under way, or of the next one."""
+        """The next element of the current part, or of the one after it."""
         while not is_true(self.ended):
             if self.part is None:
                 try:
@@ -41,16 +41,16 @@ class ChainSteps(Steps):
         raise StopIteration
 
     def more(self) -> bool:
-        """If this part has more, or there is another."""
+        """True if the current part may have more, or there may be another part."""
         return self.parts.more() or (self.part is not None and self.part.more())
 
     def ends(self) -> bool:
-        """If there is an end of parts; theirs are met later."""
+        """True if the parts end; the ends of later parts are not known yet."""
         return self.parts.ends() and (self.part is None or self.part.ends())
 
 
 class Slice(Steps):
-    """``islice``: how many elements were taken, and which is to be given next."""
+    """``islice``: the number of elements that were read, and the index of the next to return."""
 
     def __init__(self, part: Any, start: int, stop: int | None, step: int):
         super().__init__()
@@ -79,12 +79,12 @@ class Slice(Steps):
         return found
 
     def more(self) -> bool:
-        """Even at its end it may pass over some."""
+        """True if there may be more elements to read, also if all of them are to be skipped."""
         inside = self.stop is None or not isinstance(self.taken, int) or self.taken < self.stop
         return self.ended is not True and inside and self.part.more()
 
     def ends(self) -> bool:
-        """If there is a stop."""
+        """True if there is a stop."""
         return self.stop is not None or self.part.ends()
 
 
@@ -112,11 +112,11 @@ class Accumulate(Steps):
         return self.total
 
     def more(self) -> bool:
-        """If there are elements, or the first value."""
+        """True if there are elements, or the first value."""
         return (self.given and not self.started) or self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -142,11 +142,11 @@ class Pairwise(Steps):
         return pair
 
     def more(self) -> bool:
-        """If there is a next one."""
+        """True if there is a next one."""
         return self.ended is not True and self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -176,16 +176,16 @@ class ZipLongest(Steps):
         return tuple(found)
 
     def more(self) -> bool:
-        """If any has."""
+        """True if any part may have more elements."""
         return any(p is not None and p.more() for p in self.parts)
 
     def ends(self) -> bool:
-        """If all do."""
+        """True if all parts end."""
         return all(p is None or p.ends() for p in self.parts)
 
 
 class WhileSteps(Steps):
-    """``takewhile``; ``dropwhile`` gives what that leaves, and the element that ended it."""
+    """``takewhile``; or ``dropwhile``, which starts with the element that ends the former."""
 
     def __init__(self, function: Any, part: Any, node: Any, takes: bool):
         super().__init__()
@@ -211,11 +211,11 @@ class WhileSteps(Steps):
                 return found
 
     def more(self) -> bool:
-        """If there are elements."""
+        """True if there are elements."""
         return not (self.takes and self.behind is True) and self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -234,11 +234,11 @@ class Compress(Steps):
                 return found
 
     def more(self) -> bool:
-        """If there are elements: they are read before their tests."""
+        """True if there are elements: they are read before their tests."""
         return self.part.more()
 
     def ends(self) -> bool:
-        """If either does."""
+        """True if either iterator ends."""
         return self.part.ends() or self.tests.ends()
 
 
@@ -296,11 +296,11 @@ class Batched(Steps):
         return tuple(found)
 
     def more(self) -> bool:
-        """If there are elements."""
+        """True if there are elements."""
         return self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -320,12 +320,12 @@ class Tee(Steps):
         return self.read[position]
 
     def more(self) -> bool:
-        """If one is kept, or to be read."""
+        """True if an element is kept, or there may be more to read."""
         kept = not isinstance(self.position, int) or self.position < len(self.read)
         return kept or self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -361,11 +361,11 @@ class GroupSteps(Steps):
         return self.now[0], self.group
 
     def more(self) -> bool:
-        """If there are elements, or one was read."""
+        """True if there are elements, or one was read."""
         return self.part.more() or self.read is not False
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 

@@ -1,4 +1,4 @@
-"""How a draw from a hidden state is written with a key: in the words of the call that is refused.
+"""Texts that rewrite a draw from a hidden state with a key, in the words of the refused call.
 
 Before: ``np.random.normal(0, s, (n,))``. After: ``s * calque.random.normal(key, (n,))``.
 """
@@ -15,7 +15,7 @@ _PLAIN_ZERO, _PLAIN_ONE = ("0", "0.0", "0."), ("1", "1.0", "1.")
 
 
 def keyed_call(name: str, node: Any, source: Any, sizes: dict[int | str, Any]) -> str | None:
-    """The call with a key that does the same; None where there is no such function.
+    """The text of the equivalent call with a key; None if there is no such function.
 
     ``sizes`` are the values of the arguments that have one, by position or name: a size that is a
     number is written as a tuple.
@@ -65,7 +65,7 @@ def _call(function: str, given: Texts) -> str:
 
 
 def _located(function: str) -> tuple[tuple[str, ...], Callable[[Texts], str]]:
-    """``loc + scale * function(key, size)``, without what changes nothing."""
+    """``loc + scale * function(key, size)``, without neutral terms and factors."""
 
     def write(given: Texts) -> str:
         made = _call(function, given)

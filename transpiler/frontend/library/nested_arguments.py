@@ -1,4 +1,4 @@
-"""NumPy functions that see how a list is nested, or take any iterable, so not arrays alone."""
+"""NumPy functions that depend on the nesting of lists, or take any iterable, not only arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sorted``: orders that are known, and those that the run knows."""
+"""``sorted``, with known orders and with orders known only at run time."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Deque:
         self.maxlen = maxlen
 
     def append(self, value: Any) -> None:
-        """At the right end; a full one loses what is at the left."""
+        """Append at the right end; a full deque drops the leftmost element."""
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             if self.maxlen == 0:
                 return
@@ -24,7 +24,7 @@ class Deque:
         self.items.append(value)
 
     def appendleft(self, value: Any) -> None:
-        """At the left end; a full one loses what is at the right."""
+        """Append at the left end; a full deque drops the rightmost element."""
         if self.maxlen is not None and len(self.items) >= self.maxlen:
             if self.maxlen == 0:
                 return
@@ -70,7 +70,7 @@ class Deque:
         self.items.clear()
 
     def count(self, value: Any) -> int:
-        """How often a value is there."""
+        """The number of times that a value occurs."""
         return self.items.count(value)
 
     def index(self, value: Any, *bounds: int) -> int:
@@ -82,7 +82,7 @@ class Deque:
         self.items.remove(value)
 
     def copy(self) -> Any:
-        """Another with the same elements."""
+        """A new deque with the same elements."""
         return Deque(list(self.items), self.maxlen)
 
     __copy__ = copy
@@ -153,7 +153,7 @@ class Vectorized:
 
 
 def kinds_of_first(function: Any, args: Any) -> Any:
-    """The dtypes of what a function gives for the first elements (the interpreter knows)."""
+    """The dtypes of a function's results for the first elements (the interpreter has a rule)."""
     raise NotImplementedError
 
 
@@ -319,7 +319,7 @@ def smallest(best: Any, others: Any, key: Any) -> Any:
 
 
 def first_difference(left: Any, right: Any) -> Any:
-    """Where two lists have different elements, or one ends."""
+    """The first position at which two lists differ, or one ends."""
     place = 0
     while place < min(len(left), len(right)) and left[place] == right[place]:
         place = place + 1
@@ -418,7 +418,7 @@ def zipped(values: Any, others: Any, at: int, room: Any, place: Any = 0) -> Iter
 
 
 def elements_at(others: Any, place: Any) -> Any:
-    """What each of several iterables has at a place (the interpreter knows)."""
+    """The elements of several iterables at a position (the interpreter has its own rule)."""
     raise NotImplementedError
 
 

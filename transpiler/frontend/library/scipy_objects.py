@@ -1,4 +1,4 @@
-"""What is SciPy's among what programs call, and what to write in the place of what has no rule."""
+"""Recognition of SciPy's objects, and hints for functions that have no rule."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _IN_NUMPY = {
 
 
 def is_scipys(function: Any) -> bool:
-    """Whether a function, or the class of a callable object, is SciPy's."""
+    """True if a function, or the class of a callable object, is SciPy's."""
     modules = getattr(function, "__module__", None), type(function).__module__
     return any((m or "").startswith("scipy") for m in modules)
 
 
 def is_frozen(owner: Any) -> bool:
-    """A distribution with its parameters: its methods call those of the distribution."""
+    """True for a distribution with frozen parameters, whose methods call the distribution's."""
     return is_scipys(owner) and type(owner).__name__ == "rv_continuous_frozen"
 
 
 def is_public(value: Any) -> bool:
-    """A distribution as ``scipy.stats`` has it: what it is follows from its name."""
+    """True for a distribution of ``scipy.stats`` itself, which its name identifies."""
     name = getattr(value, "name", None) if is_scipys(value) else None
     return isinstance(name, str) and getattr(sys.modules.get("scipy.stats"), name, None) is value
 

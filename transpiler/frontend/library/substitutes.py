@@ -1,4 +1,4 @@
-"""Functions of NumPy and ``operator`` by what they mean in Python."""
+"""Functions of NumPy and ``operator``, interpreted as equivalent Python operations."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _elements_at(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any
 
 @builtin(polyfills.kinds_of_first)
 def _kinds_of_first(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """NumPy takes the dtypes of the first results: all paths must give the same."""
+    """The dtypes of the first results, which ``np.vectorize`` takes: equal on all paths."""
     function, values = args
     base = Snapshot(machine.roots(), machine.owned)
     machine.uniform += 1

@@ -1,4 +1,4 @@
-"""What the process and its surroundings hold: it changes between calls, and nothing can guard it.
+"""State of the process and its surroundings, which changes between calls and cannot be guarded.
 
 The environment, the command line, files, the clock, the machine. Generated code that read it once
 would be frozen; a program that needs it is refused, and its caller passes the value in.
@@ -30,7 +30,7 @@ _SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decim
 
 
 def holds_surroundings(value: Any) -> bool:
-    """Whether an object is the environment, the command line, or the table of modules.
+    """True if an object is the environment, the command line, or the table of modules.
 
     >>> holds_surroundings(os.environ), holds_surroundings({})
     (True, False)
@@ -39,7 +39,7 @@ def holds_surroundings(value: Any) -> bool:
 
 
 def reads_surroundings(function: Any) -> bool:
-    """Whether a function asks, or changes, what is outside of the program.
+    """True if a function reads, or changes, state outside of the program.
 
     >>> reads_surroundings(os.getenv), reads_surroundings(os.path.join)
     (True, False)

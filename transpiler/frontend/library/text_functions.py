@@ -1,4 +1,4 @@
-"""Functions that make a text: of known values by Python, of run-time values where it is used."""
+"""Functions that make texts: of known values now, of run-time values where a text is used."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]
 
 
 def _guard_class(machine: Any, value: Any) -> None:
-    """The program holds while an instance from outside is of the class that it was asked for."""
+    """Guard the class of an instance from outside whose class was tested."""
     if id(value) not in machine.owned and is_mutable(value):
         machine.guards.append(Guard(lambda: type(value), type(value)))
 

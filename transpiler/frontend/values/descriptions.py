@@ -1,4 +1,4 @@
-"""Descriptions of what a location holds on every path: a constant, a run-time leaf, a structure."""
+"""Descriptions of a location's value on every path: a constant, a run-time leaf, a structure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State outside of the functions that Python itself calls: compared at each call.
+"""The state that functions called by Python read from outside, which guards compare at each call.
 
 A library's function that is given one of the user's (``scipy.optimize.brentq(f, 0.0, 1.0)``) runs
 it while the program is read: the program holds while all that ``f`` reads is the same.
@@ -15,7 +15,7 @@ from calque.transpiler.frontend.values.mutable_objects import Same, is_from_libr
 
 
 def function_state(function: Any) -> Any:
-    """All that a user's function, and those that it calls, read of what is outside.
+    """All state from outside that a user's function, and the functions that it calls, read.
 
     Raises ``Unguarded`` where an object's state cannot be told.
 

@@ -42,20 +42,20 @@ FIRST_CAPACITY = 16
 
 
 class Growing(LoopMemory):
-    """What a loop must know, from its start, of the lists that it changes."""
+    """Loops that change lists: the arrays and counts that must exist from a loop's start."""
 
     @property
     def loop_bases(self) -> list[Snapshot]:
-        """What there was before each of the run-time loops that are being interpreted."""
+        """The snapshots taken before each of the run-time loops that are being interpreted."""
         return self.__dict__.setdefault("_loop_bases", [])
 
     @property
     def element_sizes(self) -> list[tuple[DimLike, DimLike, Any]]:
-        """What elements of lists are taken to fit: a size, that of its place, and where."""
+        """Assumptions that elements fit into lists: a size, that of its place, and the origin."""
         return self.__dict__.setdefault("_element_sizes", [])
 
     def _check_elements(self, changing: set[str]) -> None:
-        """A size that a loop changes is not a place's, unless its body turned out to ask for it."""
+        """Refuse elements whose size a loop changes, unless its body requires the place's size."""
         resolve = self.builder.dims.resolve
         for own, place, origin in self.element_sizes:
             own = resolve(own)
@@ -64,7 +64,7 @@ class Growing(LoopMemory):
 
     @contextmanager
     def _indexing(self, error: Exception) -> Iterator[None]:
-        """Try again where a list was read at a run-time place: an array of its elements will do."""
+        """Inside, lists may be read at run-time indices, from arrays; raise unrelated errors."""
         if self.indexing or not getattr(error, "of_list", False):
             raise error
         self.indexing = True
@@ -76,7 +76,7 @@ class Growing(LoopMemory):
     def _list_changed(
         self, plan: CarryPlan, values: Any, before: dict[int, Any], now: dict[int, Any]
     ) -> None:
-        """A round left a list longer or shorter than it was."""
+        """Extend the plan by a list that an iteration left longer or shorter than it was."""
         if not isinstance(values, RecordedList) or id(values) in self.foreign:
             raise BranchMismatch(
                 "A list changes its length in a run-time loop.",
@@ -89,7 +89,7 @@ class Growing(LoopMemory):
         plan.growing[id(values)] = Growth(values, grown if grown > 0 else None, sample)
 
     def _grew_within(self, plan: CarryPlan, values: Any) -> None:
-        """A loop within this one appended to the list."""
+        """Extend the plan by a list to which a loop within this one appended."""
         rows = values.rows
         if rows is None or not isinstance(values, RecordedList):
             raise BranchMismatch(
@@ -142,7 +142,7 @@ class Growing(LoopMemory):
         plan.growing[key] = new
 
     def _wider(self, left: Any, right: Any) -> Any:
-        """What holds elements of two types: the later one's shape, and the wider dtype."""
+        """The type that holds elements of two types: the later one's shape, and the wider dtype."""
         found: list[Any] = []
 
         def join(one: ArrayType, other: ArrayType) -> None:
@@ -205,13 +205,13 @@ class Growing(LoopMemory):
             self._carry_count(plan, growth)
 
     def _carry_count(self, plan: CarryPlan, growth: Growth) -> None:
-        """How many elements there are differs from round to round, also where the first pops."""
+        """Carry the count where it varies between iterations, also if the first one pops."""
         rows = growth.values.rows
         if growth.changing and not rows.fixed:
             plan.locations.setdefault((id(rows), "count"), Leaf(INT))
 
     def _name_buffers(self, values: RecordedList, buffers: Any) -> None:
-        """The arrays have the name of the list, where it has one."""
+        """Give the arrays the name of the list, if it has one."""
         for call in reversed(self.calls):
             for name, value in call.frame.locals.items():
                 if value is values and not name.startswith("%"):
@@ -220,7 +220,7 @@ class Growing(LoopMemory):
                     return
 
     def _rows_of(self, growth: Growth, buffers: Any, fixed: bool) -> GrowingRows:
-        """The same cells in every attempt, so that the plan can speak of them."""
+        """The arrays of a list: the same cells in every attempt, to which the plan refers."""
         if growth.rows is None:
             growth.rows = GrowingRows(buffers, 0, fixed, roomy=not fixed)
         else:
@@ -239,7 +239,7 @@ class Growing(LoopMemory):
         return FUNCTIONS[np.empty](shape, t.dtype)
 
     def _set_counts(self, plan: CarryPlan, round_number: Any) -> None:
-        """At the start of a round: how long each list is by then."""
+        """Set the length that each list has at the start of an iteration."""
         for growth in plan.growing.values():
             rows = growth.values.rows
             if growth.per_round is not None and rows.fixed and not rows.full:
@@ -250,9 +250,9 @@ class Growing(LoopMemory):
                 growth.after = self.builder.dim_of(rows.count) + growth.per_round
 
     def _reset_counts(self, plan: CarryPlan) -> None:
-        """A fixed list's length is a formula of the round, not a carried value.
+        """Reset the lengths of lists: a function of the iteration's number, not carried values.
 
-        What the first round appends, a later one may not: `if len(out) < 2`.
+        A later iteration may not append what the first one does: `if len(out) < 2`.
         """
         for growth in plan.growing.values():
             rows = growth.values.rows
@@ -262,7 +262,7 @@ class Growing(LoopMemory):
                 rows.count = rows.before
 
     def _count_after(self, slot: CarriedSlot, phi: Var, out: Var, trip: Range | None) -> None:
-        """How long a list is after a loop all of whose rounds append equally often."""
+        """Note the length of a list after a loop whose iterations all append equally often."""
         if trip is None or slot.place != "count" or not isinstance(slot.container, GrowingRows):
             return
         dim_of, dims = self.builder.dim_of, self.builder.dims
@@ -275,7 +275,7 @@ class Growing(LoopMemory):
 
 
 def differing_elements(origin: Any) -> tuple[str, Any, str]:
-    """Why a list is refused that would have to be an array of rows of several lengths."""
+    """The message, origin and hint that refuse a list whose elements differ in shape."""
     message = "The elements of a list that grows in a run-time loop differ in shape."
     return message, origin, "use one list for each kind of element"
 
@@ -286,7 +286,7 @@ def rows_sample(rows: Any) -> Any:
 
 
 def appended(trip: Range | None, growth: Growth, head: Any) -> Any:
-    """How long a list is after a loop that appends equally often in every round."""
+    """The length of a list after a loop that appends equally often in every iteration."""
     step = size_at_hand(growth.per_round)
     if trip is None or (isinstance(step, int) and step == 0):
         return head

@@ -1,7 +1,7 @@
-"""The state of an interpretation: the objects a run-time branch or loop can change, kept, put back.
+"""Snapshots of the heap: the objects that a run-time branch or loop can change.
 
 Frames, containers made by the program, instances made by the program and Array cells are changed in
-place by both arms of a branch in turn; so their contents are kept, restored, compared and joined,
+place by both arms of a branch in turn; so their contents are saved, restored, compared and joined,
 and every object keeps its identity: closures, methods and aliases see what they would in Python.
 """
 
@@ -48,15 +48,15 @@ class RecordedList(list):
 
 
 def rows_of(value: Any) -> Any:
-    """The arrays in which a list of the program is kept; None of whatever else.
+    """The arrays in which a list of the program is kept; None for every other value.
 
-    A user's class may have an attribute of that name.
+    The type is tested: a user's class may have an attribute ``rows``.
     """
     return value.rows if isinstance(value, RecordedList) else None
 
 
 def readable(value: Any) -> bool:
-    """Whether Python itself can read a value: no Array, and no list kept in arrays, is in it."""
+    """True if Python itself can read a value: it contains no Array and no list kept in arrays."""
     if isinstance(value, (tuple, list)):
         return rows_of(value) is None and all(map(readable, value))
     return known(value)
@@ -82,9 +82,9 @@ _PLAIN = frozenset(
 
 
 def _followed(values: Iterable[Any]) -> list[Any]:
-    """Those of some values that can hold something, or change.
+    """The values that can hold others, or change.
 
-    A number that was not made to be stored into is the same for as long as it is anything.
+    A number that is no buffer for stores never changes.
     """
     return [v for v in values if type(v) not in _PLAIN and not _is_lasting(v)]
 
@@ -178,7 +178,7 @@ class Snapshot:
         return copy
 
     def poison_of(self, value: Any) -> Any:
-        """Where a store had been made, at this moment, that may have changed an array."""
+        """The origin of a store before this moment that may have changed an array; else None."""
         while isinstance(value, Array):
             found = self.contents.get(id(value))
             _, base, _, _, _, poison = value.state() if found is None else found[1]
@@ -203,7 +203,7 @@ class Snapshot:
         return all(_holds_same(value, content, m.contents[key][1]) for m in later)
 
     def differs(self, other: Snapshot) -> bool:
-        """Whether anything that was reachable then was changed since."""
+        """True if anything reachable at this moment is changed in the other snapshot."""
         for key, (value, content) in self.contents.items():
             now = other.contents.get(key)
             if now is None:

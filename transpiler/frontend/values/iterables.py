@@ -1,4 +1,4 @@
-"""What a ``for`` can run over when its length, or its elements, exist at run time only."""
+"""Iterables of a ``for`` whose length or elements are known only at run time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Iterable:
         raise NotImplementedError
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The values that a snapshot of the heap must follow."""
         return list(vars(self).values())
 
 
@@ -111,7 +111,7 @@ class FlatElements(Iterable):
 
 
 class Behind(Iterable):
-    """All elements but the first ones, of which there are so many."""
+    """All elements of an iterable after the first ``count``."""
 
     def __init__(self, values: Iterable, count: int):
         self.values, self.count = values, count
@@ -121,7 +121,7 @@ class Behind(Iterable):
         return self.values.length() - self.count
 
     def element(self, position: Any) -> Any:
-        """The one behind them."""
+        """The element at a position, counted after the first ``count``."""
         return self.values.element(position + self.count)
 
 
@@ -151,7 +151,7 @@ class Known(Iterable):
         self.items = items
 
     def length(self) -> Any:
-        """How many."""
+        """The number of items."""
         return len(self.items)
 
     def element(self, position: Any) -> Any:
@@ -305,7 +305,7 @@ def shortest(parts: list[Iterable]) -> Any:
 
 
 class Iterated(Iterable):
-    """``iter`` of what a loop of the generated program can run over."""
+    """``iter`` of a value that a loop of the generated program can run over."""
 
     def __init__(self, values: Any):
         self.values: Any = values
@@ -313,12 +313,12 @@ class Iterated(Iterable):
         self.iterates()
 
     def consume(self) -> None:
-        """Read from now on what is there when an element is asked for."""
+        """Begin to read the elements that the value has when each is read."""
         super().consume()
         self.inner = sequence(self.values)
 
     def length(self) -> Any:
-        """As many as there are now."""
+        """The present number of elements."""
         return self.inner.length()
 
     def element(self, position: Any) -> Any:
@@ -386,7 +386,7 @@ def sequence(value: Any) -> Any:
 
 
 def positional(value: Any) -> Any:
-    """``sequence`` of a value that is consumed; None also of what ``next`` has taken steps of."""
+    """``sequence`` of a value that is consumed; None also for iterators that ``next`` has read."""
     found = sequence(value)
     if isinstance(found, Endless):
         found.walk()
@@ -397,7 +397,7 @@ def positional(value: Any) -> Any:
 
 
 def refuse_endless(value: Any) -> None:
-    """Refuse what Python would iterate for ever, and iterators from outside.
+    """Refuse values that Python would iterate for ever, and iterators from outside.
 
     A class without ``__iter__`` is iterated by ``__getitem__`` until an IndexError, which recorded
     reads never give.

@@ -1,7 +1,7 @@
-"""Which keys a dict, and which attributes an instance, has: some path to here may lack one of them.
+"""Presence of keys in dicts and of attributes in instances, which some paths may lack.
 
-A branch or a loop that gives a key a value on one path only leaves the container with the key; what
-asks for it, or for how many there are, is refused: the answer is known at run time only.
+A branch or a loop that gives a key a value on one path only leaves the container with the key; a
+read of it, or of the number of keys, is refused: the answer is known only at run time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ VIEWS: tuple[type, ...] = (type({}.keys()), VALUES, ITEMS)
 
 
 def has_keys(container: Any) -> bool:
-    """A dict or an instance: what it holds may be there on one path and not on another."""
+    """True for a dict or an instance, which may have a key on one path and not on another."""
     return not isinstance(container, (Frame, list))
 
 
 def unsure_key(machine: Any, container: Any, key: Any, value: Any) -> bool:
-    """Whether the container has this value at this place on some paths only."""
+    """True if the container has this value under this key on some paths only."""
     if value is MISSING or (isinstance(value, Mismatch) and value.absent):
         return True
     found = machine.perhaps.get((id(container), key))
@@ -34,7 +34,7 @@ def unsure_key(machine: Any, container: Any, key: Any, value: Any) -> bool:
 
 
 def lacking(container: Any) -> Any:
-    """What a read of a key that is not there gives: a counter's zero; else MISSING."""
+    """The result of reading a missing key: zero of a Counter or a default factory; else MISSING."""
     if isinstance(container, Counter):
         return 0
     factory = getattr(container, "default_factory", None)
@@ -42,13 +42,13 @@ def lacking(container: Any) -> Any:
 
 
 def held_at(moment: Snapshot, key: int, place: Any) -> Any:
-    """What a read of a place gave at a moment; MISSING where it had nothing."""
+    """The result of reading a place at a moment; MISSING if it held nothing."""
     found = moment.locations(key).get(place, MISSING)
     return lacking(moment.contents[key][0]) if found is MISSING else found
 
 
 def place_lacks(moment: Snapshot, key: tuple[int, Any]) -> bool:
-    """Whether a container had nothing at a place."""
+    """True if a container held nothing at a place."""
     return key[1] not in moment.locations(key[0])
 
 
@@ -58,7 +58,7 @@ def note_unsure(machine: Any, container: Any, key: Any, value: Any) -> None:
 
 
 def check_key(machine: Any, container: Any, key: Any, node: Any) -> None:
-    """Refuse to say whether a container has a key that it has on some paths only."""
+    """Refuse a read of a key that a container has on some paths only."""
     held = container if isinstance(container, dict) else pytrees.contents(container)
     value = held.get(key)
     if key not in held or not unsure_key(machine, container, key, value):
@@ -66,7 +66,7 @@ def check_key(machine: Any, container: Any, key: Any, node: Any) -> None:
     machine.ask_for(getattr(value, "test", None))
     what = "the key" if isinstance(container, dict) else "the attribute"
     raise BranchMismatch(
-        f"Only some paths to here, or some rounds of a loop, give {what} {key!r} a value.",
+        f"Only some paths to here, or some iterations of a loop, give {what} {key!r} a value.",
         getattr(value, "origin", None) or machine.origin(node),
         f"give {key!r} a value before the branch or the loop",
     )
@@ -86,7 +86,7 @@ def check_keys(machine: Any, container: Any, node: Any) -> None:
 
 
 def check_dict(value: Any, node: Any = None) -> None:
-    """``check_keys`` of a dict, or of a view of one; nothing of any other value."""
+    """``check_keys`` of a dict, or of a view of one; any other value is accepted."""
     if isinstance(value, dict):
         check_keys(current().machine, value, node)
     elif isinstance(value, VIEWS):
@@ -98,18 +98,18 @@ def check_dict(value: Any, node: Any = None) -> None:
 
 
 def reordered(container: Any, first: dict[Any, Any], second: dict[Any, Any]) -> bool:
-    """Whether the keys of a dict come in another order on another path, or after a round."""
+    """True if two versions of a dict have their common keys in different orders."""
     if not isinstance(container, dict):
         return False
     return [k for k in first if k in second] != [k for k in second if k in first]
 
 
 def mark_absent(plan: Any, base: Snapshot, origin: Any) -> None:
-    """At the start of a round: what only a later part of it puts there may not be there yet."""
+    """Mark keys as absent that, at the start of an iteration, may not have been set yet."""
     for key, place in plan.absent:
         if key in base.contents and (key, place) not in plan.locations:
             container = base.contents[key][0]
-            missing = Mismatch("it has no value in the first round", origin, None, True, True)
+            missing = Mismatch("it has no value in the first iteration", origin, None, True, True)
             if isinstance(container, dict):
                 container[place] = missing
             else:

@@ -1,4 +1,4 @@
-"""What a run-time value is in plain Python: a float, a NumPy scalar, an array with axes or none.
+"""Classes of run-time values in plain Python: floats, NumPy scalars, arrays with axes or none.
 
 Questions about types are asked of a sample of that class. NumPy itself says what class a function's
 result has, on samples of the arguments; where two classes are possible and answer differently, only
@@ -90,7 +90,7 @@ def samples(value: Array) -> list[Any]:
 
 
 def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str, node: Any) -> Any:
-    """What plain Python answers; refused where only a run can know."""
+    """Plain Python's answer to a question about a value; refused where only a run can know it."""
     found = [question(sample) for sample in samples(value)]
     if any(other is not found[0] and other != found[0] for other in found):
         names = " or ".join(sorted(k.__name__ for k in kinds_of(value)))
@@ -126,7 +126,7 @@ def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def noted_of(function: Any, result: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The same for any function: only NumPy's own is called on samples."""
+    """``noted`` for any function: only NumPy's own functions are called on samples."""
     if not (function in (np.asarray, np.asanyarray) and len(args) == 1 and not kwargs):
         apart(result)
     module = getattr(function, "__module__", None) or ""
@@ -135,7 +135,7 @@ def noted_of(function: Any, result: Any, args: Any, kwargs: dict[str, Any]) -> A
 
 
 def apart(result: Any) -> None:
-    """What a rule hands on as it is may be a view, or a copy, in NumPy: where it lies is open."""
+    """Mark the memory of a rule's result as unknown: in NumPy it may be a view or a copy."""
     for part in result if isinstance(result, (list, tuple)) else [result]:
         if isinstance(part, Array):
             part.leaf = None
@@ -200,12 +200,12 @@ class Unread:
         raise self.refused()
 
     def refused(self) -> UnsupportedFunction:
-        """What is said where more is asked of it than whether it is None."""
+        """The error for any use of the attribute other than a comparison with None."""
         return UnsupportedFunction(f"ndarray.{self.name} is only compared with None.")
 
 
 def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
-    """``value.name``; what a method gives has the classes that NumPy's gives."""
+    """``value.name``; a method's results have the classes of NumPy's results."""
     if name == "__class__":
         return answer(machine, value, type, "Its class", node)
     found = getattr(value, name)

@@ -34,7 +34,7 @@ from calque.transpiler.primitives.growing import room
 
 
 class Facts:
-    """What is known of a list for good, on whatever path it came out."""
+    """Facts about a list that hold on every path."""
 
     def __init__(self) -> None:
         self.changing = False  # elements are replaced or taken out
@@ -62,7 +62,7 @@ class GrowingRows(Iterable):
         self.roomy = roomy
         self.how = filled or Filled()
         self.first: Any = 0  # the length before the loop
-        self.before: Any = 0  # the count before a round
+        self.before: Any = 0  # the count before an iteration
         self.full = False  # there is no place for another
         self.filled: Any = None  # where the loop ended that the fixed capacity was for
         self.facts = Facts()
@@ -70,13 +70,13 @@ class GrowingRows(Iterable):
 
     @property
     def may_change(self) -> bool:
-        """Whether elements may be replaced or taken out: no name has a view of one."""
+        """True if elements may be replaced or taken out: no name has a view of one."""
         arrays = [b for b in leaves(self.buffers) if b.ndim > 1]
         apart = all(any(b is own for own in self.facts.own) for b in arrays)
         return self.facts.changing and apart
 
     def let_change(self) -> None:
-        """From now on what is read is a copy; what was read before keeps its memory."""
+        """Make reads return copies from now on; arrays that were read before keep their memory."""
 
         def apart(buffer: Array) -> Array:
             if buffer.ndim == 1 or any(buffer is own for own in self.facts.own):
@@ -137,7 +137,7 @@ class GrowingRows(Iterable):
         return found
 
     def length(self) -> Any:
-        """How many were appended."""
+        """The number of elements."""
         return self.count
 
     def put(self, value: Any) -> None:
@@ -154,7 +154,7 @@ class GrowingRows(Iterable):
         self.count = self.count + 1
 
     def replace(self, index: Any, value: Any, checked: bool = False) -> None:
-        """Another element in the place of one; ``checked``: the index is one from the start."""
+        """Replace an element; ``checked``: the index is valid and counts from the start."""
         index, inside = (index, True) if checked else self._place(index)
 
         def store(buffer: Array, leaf: Any) -> None:
@@ -166,7 +166,7 @@ class GrowingRows(Iterable):
         zip_trees(store, self.buffers, kept(hold(value, self)))
 
     def _note_lists(self, value: Any) -> None:
-        """Lists kept in arrays are put into arrays: what is read there stands for a list."""
+        """Note which arrays of the elements hold lists: their elements stand for lists."""
         self._refuse_named(value)
         numbers = itertools.count()
 
@@ -180,7 +180,7 @@ class GrowingRows(Iterable):
         zip_trees(note, self.buffers, value)
 
     def _refuse_named(self, value: Any) -> None:
-        """What is stored into an array of a list's elements does not show in a list with a name."""
+        """Ask for unrolling if a list with a name becomes an element: it would not see stores."""
         machine = current().machine
         lists = [c for c in containers(value) if isinstance(c, list) and rows_of(c) is None]
         if not machine.stacking or not lists:
@@ -190,12 +190,12 @@ class GrowingRows(Iterable):
             raise UnrollingNeeded(frozenset(self.how.loops), current().origin)
 
     def take_last(self, item: Any) -> Any:
-        """The last element, which has been read, and which the list has no more."""
+        """Remove the last element, which has been read as ``item``, and return it."""
         self.count = self.count - 1
         return item
 
     def take(self, index: Any) -> Any:
-        """The element at an index, which the list has no more."""
+        """Remove the element at an index, and return it."""
         last = isinstance(index, int) and index == -1
         item = self[index]
         if not last:
@@ -214,7 +214,7 @@ class GrowingRows(Iterable):
         return item
 
     def arrange(self, order: Any) -> None:
-        """The same elements in another order."""
+        """Put the elements into another order."""
 
         def put(buffer: Array) -> None:
             with _alone(buffer):
@@ -227,7 +227,7 @@ class GrowingRows(Iterable):
         return map_tree(self._used, self.buffers)
 
     def _counted(self, buffer: Array) -> Any:
-        """Where an index may count from the end; an adjoint stays as long as the list will be."""
+        """The used part of a buffer, in which a negative index counts from the end of the list."""
         return buffer[: self.count] if current().machine.reversing else self._used(buffer)
 
     def _used(self, buffer: Array) -> Any:
@@ -239,7 +239,7 @@ class GrowingRows(Iterable):
         return self.read(index)
 
     def read(self, index: Any, checked: bool = False) -> Any:
-        """The element at an index; ``checked``: it is one of an element, from the start."""
+        """The element at an index; ``checked``: the index is valid and counts from the start."""
         index, inside = (index, True) if checked else self._place(index)
         numbers = itertools.count()
 
@@ -260,20 +260,20 @@ class GrowingRows(Iterable):
         return hold(map_tree(read, self.buffers), self)
 
     def _place(self, index: Any) -> tuple[Any, bool]:
-        """An index, and whether it is certain to be that of an element, from the start."""
+        """An index, and True if it is known to be valid and to count from the start."""
         if isinstance(index, int) and index < 0 and self.longer_than(-index - 1):
             return self.count + index, True
         return index, self.holds(index)  # if not, NumPy counts, or refuses, as the list does
 
     def longer_than(self, length: int) -> bool:
-        """Whether the list is: if it never shrinks, what it held before the loop counts."""
+        """True if the list is known to be longer, now or before a loop that only appends."""
         if isinstance(self.first, int) and self.first > length and not self.facts.changing:
             return True
         dims = current().dims
         return dims.nonnegative(current().dim_of(self.count) - (length + 1))
 
     def holds(self, index: Any) -> bool:
-        """Whether an index is known to be that of an element, counted from the start."""
+        """True if an index is known to be that of an element, counted from the start."""
         if isinstance(index, int):
             return index >= 0 and self.longer_than(index)
         if not isinstance(index, Array) or index.ndim:
@@ -284,7 +284,7 @@ class GrowingRows(Iterable):
         return inside and dims.is_exact(position)
 
     def part(self, piece: slice) -> GrowingRows:
-        """A slice, as a list of its own: what is appended to either is not in the other."""
+        """A slice as a new list: appends to either list do not show in the other."""
 
         def copied(buffer: Array) -> Array:
             new = FUNCTIONS[np.copy](buffer[: self.count][piece])
@@ -323,9 +323,9 @@ def gathered(value: Any) -> Any:
 
 
 def kept(value: Any) -> Any:
-    """An element as a list that grows in a loop keeps it: what it is made of, or arrays of that.
+    """An element in the form in which a growing list keeps it: a tree of its leaves.
 
-    A list within it is an array if the program is found to store into such lists.
+    A list within the element is an array if the program is found to store into such lists.
     """
     value = gathered(value)
     return _stacked_lists(value) if current().machine.stacking else value
@@ -357,7 +357,7 @@ def _joined(arrays: Any) -> Any:
 
 
 def _hold(buffer: Array, leaf: Any) -> None:
-    """Python's list holds an array itself, not a copy."""
+    """Link a list's array with an array that is appended: Python's list holds the array itself."""
     if not isinstance(leaf, Array) or not (leaf.ndim or leaf.is_buffer):
         return
     if _may_have(buffer, leaf):
@@ -366,14 +366,14 @@ def _hold(buffer: Array, leaf: Any) -> None:
 
 
 def _hold_alike(new: Array, buffer: Array) -> None:
-    """Both hold the same elements."""
+    """Link two arrays that hold the same elements."""
     link(new, buffer.root())
     if any(p is buffer for p in buffer.partners):
         note_twice(new)
 
 
 def _may_have(buffer: Array, leaf: Array) -> bool:
-    """Whether a list may hold an element already that is the same memory."""
+    """True if a list may already hold an element with the same memory."""
     root, bases = leaf.root(), current().machine.loop_bases
     known = any(p is buffer for p in root.partners)
     if not bases or id(buffer) not in bases[-1].contents or id(root) not in bases[-1].contents:
@@ -381,14 +381,14 @@ def _may_have(buffer: Array, leaf: Array) -> bool:
     older, cell = bases[-1].contents, leaf
     while id(cell) not in older and cell.how is not None:
         cell, _, rest, params = cell.how
-        if any(isinstance(a, Var) for a in (*rest, *params.values())):  # as a rule, each round's
+        if any(isinstance(a, Var) for a in (*rest, *params.values())):  # mostly, each iteration's
             return root is buffer or any(p is buffer for p in partners_of(root, bases[-1]))
-    return True  # each round puts the same into it
+    return True  # each iteration puts the same into it
 
 
 @contextlib.contextmanager
 def _alone(buffer: Array) -> Iterator[None]:
-    """An append changes none of the arrays that the list holds."""
+    """Inside, a buffer has no partners: an append changes no array that the list holds."""
     others, buffer.partners = buffer.partners, []
     try:
         yield

@@ -43,7 +43,7 @@ _METHODS = {
 
 
 class Lists(Loops):
-    """What changes a list. ``values.rows`` is set where it grew, or shrank, in a run-time loop."""
+    """Operations on lists. ``values.rows`` is set if one grew, or shrank, in a run-time loop."""
 
     def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None:
         """Run ``action`` on every element (see comprehensions)."""
@@ -76,7 +76,7 @@ class Lists(Loops):
         return bool(lengths - {len(values)})
 
     def _check_index(self, values: Any, index: Any, message: str, node: Any) -> None:
-        """An element that is missing in the first round may be there in a later one."""
+        """End the path with an error for a missing element, which a later iteration may have."""
         if not isinstance(index, int) or not self._met_in_loop(values):
             return
         rows = values.rows
@@ -85,7 +85,7 @@ class Lists(Loops):
             self.path_raises(IndexError(message), node)
 
     def append(self, values: Any, item: Any, node: Any) -> None:
-        """``values.append(item)``; a list that grows in a run-time loop is an array by then."""
+        """``values.append(item)``; a list that grows in a run-time loop is kept in arrays."""
         self.check_not_walked(values, node, "`append`")
         rows = values.rows
         if rows is None:
@@ -165,7 +165,7 @@ class Lists(Loops):
         return refuse
 
     def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
-        """A checked index from the start: a reverse sweep touches one element; None: as it is."""
+        """A checked index from the start, for a reverse sweep to use; None: keep the index."""
         if not (self.reversing and self.rounds):
             return None
         place, count, refuse = cast(Any, index), cast(Any, rows.count), self._refusing(message)
@@ -290,7 +290,7 @@ class Lists(Loops):
         return self.own(made)
 
     def _order(self, values: Any, options: dict[str, Any], node: Any) -> Callable[[Any], Any]:
-        """What puts an array of the elements, or of a part of each, in the order of the list."""
+        """A function that sorts an array of the elements, or of a part of each, like the list."""
         key, reverse = options.get("key"), options.get("reverse", False)
         if isinstance(reverse, Array):
             raise self.builder.needs_known(reverse, "Whether an order is reversed")
@@ -313,7 +313,7 @@ class Lists(Loops):
         return lambda array: FUNCTIONS[np.copy](array[order])
 
     def order_of(self, columns: list[Any], reverse: bool, node: Any) -> Any:
-        """The order of tuples: by the first column, then by the second; equal ones stay."""
+        """The stable order of tuples, given as columns: by the first, then by the second."""
         if not columns or any(c.ndim != 1 or c.dtype.kind == "c" for c in columns):
             raise NeedsKnownValue(
                 "What a list is sorted by is neither a real number nor a tuple of them.",
@@ -328,11 +328,11 @@ class Lists(Loops):
     # what a list must be ready for
 
     def _met_in_loop(self, values: Any) -> bool:
-        """Whether the list is older than the innermost run-time loop."""
+        """True if the list is older than the innermost run-time loop."""
         return bool(self.loop_bases) and id(values) in self.loop_bases[-1].contents
 
     def _let_change(self, values: Any) -> None:
-        """Elements are taken out, or replaced: from the start of the loops that meet the list."""
+        """Prepare a list for removing or replacing elements, from the start of loops that do so."""
         rows = values.rows
         if rows.may_change and not (rows.fixed and self._met_in_loop(values)):
             return
@@ -341,7 +341,7 @@ class Lists(Loops):
         rows.let_change()
 
     def _let_hold(self, values: Any, item: Any, node: Any) -> None:
-        """The list's arrays must be able to hold an element: its dtype, and its shape."""
+        """Make the list's arrays hold an element's dtype; refuse another shape."""
         rows, wide, origin = values.rows, [], self.origin(node)
 
         def compare(buffer: Array, leaf: Any) -> None:
@@ -361,7 +361,7 @@ class Lists(Loops):
             rows.cast(self._wider(rows_sample(rows), self._sample(item)))
 
     def _differ(self, own: DimLike, place: DimLike, since: int) -> bool:
-        """Whether an element is longer or shorter than its place, or may be in some round."""
+        """True if an element's size differs from its place's, or may do so in some iteration."""
         own, place = self.builder.dims.resolve(own), self.builder.dims.resolve(place)
         if own == place or (own == 1) != (place == 1):
             return own != place

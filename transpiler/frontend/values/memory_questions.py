@@ -1,6 +1,6 @@
-"""Where an argument lies in memory: what ``x.base is None`` and ``x.flags`` ask of it.
+"""Memory of arguments: the answers to ``x.base is None`` and ``x.flags``.
 
-The answers are part of the key of the programs that ask; others know nothing of them.
+The answers are part of the key of the programs that ask; other programs do not depend on them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class KnownFlags:
-    """What ``x.flags`` says of an argument."""
+    """The values of ``x.flags`` for an argument."""
 
     owndata: bool
     c_contiguous: bool
@@ -58,14 +58,14 @@ class KnownFlags:
 
 @dataclass(frozen=True)
 class ArgumentMemory:
-    """What the programs that ask know of an argument."""
+    """The facts about an argument's memory, for programs that ask."""
 
     is_base: bool
     flags: KnownFlags
 
 
 def memory_of(leaf: Any) -> ArgumentMemory | None:
-    """Where an array lies; None for what is none.
+    """The facts about an array's memory; None for other leaves.
 
     >>> memory_of(np.ones(4)[::2]).flags.c_contiguous, memory_of(np.ones(4)).is_base
     (False, True)
@@ -78,7 +78,7 @@ def memory_of(leaf: Any) -> ArgumentMemory | None:
 
 
 def _attribute(name: str) -> Callable[[Array], Any]:
-    """``x.base`` or ``x.flags``: known of arguments; what a program computes is refused."""
+    """``x.base`` or ``x.flags``: known for arguments, refused for computed values."""
     refuse = ATTRIBUTES[name]
 
     def attribute(value: Array) -> Any:

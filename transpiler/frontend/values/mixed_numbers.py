@@ -1,4 +1,4 @@
-"""Numbers that are of one class on some paths and of another elsewhere.
+"""Numbers that have one class on some paths and another class on others.
 
 After ``t = 0.1`` and ``if x[0] < 0.0: t = f4[0]``, ``t`` is Python's float or a float32: times a
 float32 array it is float32 either way, times 0.1 it is not. Such a number is its common value, and
@@ -123,7 +123,7 @@ class MixedNumber(Array):
 
     @property
     def atom(self) -> Var:
-        """The number, whatever its class: read where only its value is asked for."""
+        """The number as one Var, for reads of its value whatever its class."""
         if self.is_exact():
             return self._value
         self.require_classes()
@@ -239,7 +239,7 @@ def of_classes(item: Array, types: Iterable[ArrayType]) -> Array:
 
 
 def alternatives_of(value: Any) -> tuple[Alternative, ...] | None:
-    """The classes that a number may be of; None for what is none, or has memory."""
+    """The classes that a number may have; None for other values, and for arrays."""
     if isinstance(value, MixedNumber):
         return value.alternatives
     if isinstance(value, Array):
@@ -248,7 +248,7 @@ def alternatives_of(value: Any) -> tuple[Alternative, ...] | None:
 
 
 def described(description: Any) -> tuple[Alternative, ...] | None:
-    """The same of a description."""
+    """The classes that a number of this description may have; None for other descriptions."""
     if is_mixed(description):
         return description.kind[1]
     if isinstance(description, Leaf):
@@ -263,7 +263,7 @@ def is_mixed(description: Any) -> bool:
 
 
 def united(*groups: Iterable[Alternative]) -> tuple[Alternative, ...]:
-    """All alternatives in one order; what has two values in one class has none that is known."""
+    """All alternatives, ordered; a class with two different known values loses its known value."""
     found: dict[ArrayType, Alternative] = {}
     for alternative in (a for group in groups for a in group):
         before = found.setdefault(alternative.type, alternative)
@@ -289,7 +289,7 @@ def classes_together(description: Any, value: Any) -> tuple[Alternative, ...]:
 
 
 def common_type(alternatives: Sequence[Alternative]) -> ArrayType:
-    """The type to which classes are promoted, or, where they are told apart, one that holds all."""
+    """The type to which classes are promoted; a wider one if it must hold all of them exactly."""
     dtype, weak = promote([a.type for a in alternatives])
     telling = current().machine.telling
     if (telling or dtype.kind in "iu") and not all(a.held_by(dtype) for a in alternatives):
@@ -333,7 +333,7 @@ def _rebuilt(alternatives: tuple[Alternative, ...], parts: list[Any]) -> MixedNu
 
 @dataclass(eq=False)
 class LatePart:
-    """A part of a number of several classes, recorded where it is handed on."""
+    """A part of a number of several classes, recorded only when a block yields it."""
 
     made: Callable[[ArrayType], Atom]
 

@@ -1,4 +1,4 @@
-"""Objects that change between calls: a program holds while what was read of them is the same.
+"""Objects that may change between calls: a program is valid while all it read of them is equal.
 
 Attributes, items and methods that the interpreter reads itself are guarded one by one. What Python
 reads while the function is interpreted (an item of a ``deque``, the ``repr`` of an instance) may be
@@ -41,11 +41,11 @@ _MOST = 10_000  # objects within one, beyond which a call would take long to com
 
 
 class Unguarded(ValueError):
-    """The state of an object cannot be told."""
+    """The state of an object cannot be read completely."""
 
 
 class Same:
-    """What is the same only if it is this very object."""
+    """A wrapper that is equal only to a wrapper of the same object."""
 
     __slots__ = ("value",)
 
@@ -60,7 +60,7 @@ class Same:
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether a value is an instance that may hold another state at the next call.
+    """True if a value is an instance that may hold another state at the next call.
 
     >>> from decimal import Decimal
     >>> is_mutable(bytearray(b"a")), is_mutable(Decimal(1)), is_mutable("a"), is_mutable(len)
@@ -85,7 +85,7 @@ def is_from_library(kind: type | FunctionType) -> bool:
 
 
 def is_read_by_python(value: Any) -> bool:
-    """Whether its class's methods are a library's, which Python runs, and may read all it holds.
+    """True if methods of a library, which Python runs, may read all that an object holds.
 
     Plain lists and dicts are read item by item, instances of the user's own classes attribute by
     attribute.
@@ -98,12 +98,12 @@ def is_read_by_python(value: Any) -> bool:
 
 
 def _is_abstract(base: type) -> bool:
-    """Whether a library's class gives an instance nothing to hold."""
+    """True if a library's class gives its instances no state."""
     return base is object or base.__module__ in ("typing", "abc", "_collections_abc", "enum")
 
 
 def state(value: Any) -> Any:
-    """All that an object holds, to be compared; raises ``Unguarded`` where that cannot be told.
+    """The whole state of an object, for comparison; raises ``Unguarded`` if it is not readable.
 
     Two states are equal if types, numbers (0.0 is not -0.0), orders and identities are the same.
 
@@ -162,7 +162,7 @@ class _State:
         return self._as_pickled(value)
 
     def _as_pickled(self, value: Any) -> Iterable[Any]:
-        """What ``pickle`` would keep of an object; the user's own code for that is not run."""
+        """The parts of an object that ``pickle`` keeps; the user's own code for that is not run."""
         for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
             owners = (k for k in type(value).__mro__ if name in vars(k))
             if not all(map(is_from_library, list(owners)[:1])):

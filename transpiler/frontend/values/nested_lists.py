@@ -1,7 +1,7 @@
-"""Lists and dicts that are elements of a list kept in arrays: what is read of them are copies.
+"""Lists and dicts that are elements of a list kept in arrays: reading one gives a copy.
 
-Python's list holds the container itself, so what changes one must be seen through the other. The
-first such change starts the interpretation again, with the loops unrolled that fill the list.
+Python's list holds the container itself, so a change of one must show in the other. The first such
+change starts the interpretation again, with the loops unrolled that fill the list.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from calque.transpiler.ir.types import ArrayType
 
 @dataclass(eq=False)
 class Filled:
-    """How a list kept in arrays was filled; all that is made of the list shares it."""
+    """The loops and elements that filled a list kept in arrays; lists made from it share this."""
 
     loops: set[Any] = field(default_factory=set)  # the places of those that fill it
     lists: set[int] = field(default_factory=set)  # which arrays hold lists as their elements
     classes: dict[int, set[ArrayType]] = field(default_factory=dict)  # of numbers, array by array
 
     def note_classes(self, leaves: Iterable[Any]) -> bool:
-        """Take in of which classes the numbers of an element are; whether all were known."""
+        """Record the classes of an element's numbers; True if all were known before."""
         known = True
         for number, leaf in enumerate(leaves):
             own = self.classes.setdefault(number, set())
@@ -45,7 +45,7 @@ def hold(value: Any, rows: Any) -> Any:
 
 
 def hold_again(value: Any, rows: Any) -> Any:
-    """Note it of a value made anew, such as a loop's; an array of it stands for a list."""
+    """``hold`` for a value made anew, such as a loop's; an array stands for a list."""
     if not isinstance(value, Array):
         return hold(value, rows)
     if rows is not None and value.ndim:
@@ -65,7 +65,7 @@ def holder(value: Any) -> Any:
 
 
 def alike(values: Any) -> bool:
-    """Whether all are numbers, or all are arrays, of one dtype and one shape."""
+    """True if all values are numbers, or all are arrays, of one dtype and one shape."""
     if not values or not all(isinstance(v, (Array, int, float)) for v in values):
         return False
     resolve = current().dims.resolve

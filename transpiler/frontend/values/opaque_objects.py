@@ -1,4 +1,4 @@
-"""Objects of libraries that change in place, and of which the interpreter keeps no account.
+"""Objects of libraries that change in place without the interpreter's knowledge.
 
 A ``bytearray`` or an ``array.array`` is changed by Python itself while the function is read; under
 a run-time test or in a run-time loop that would happen once, on whatever path.
@@ -26,7 +26,7 @@ _KEPT = (list, dict, set, tuple, Array, Frame, np.ndarray, *VIEWS)  # a snapshot
 
 
 def is_opaque(value: Any) -> bool:
-    """Whether Python can change a value without the interpreter's knowledge."""
+    """True if Python can change a value without the interpreter's knowledge."""
     if isinstance(value, _NUMBERS + _OTHERS + _CALLED + _KEPT) or pytrees.has_attributes(value):
         return False
     own = (type(value).__module__ or "").split(".")[0] == "calque"
@@ -41,7 +41,7 @@ class Watch:
         self.before = [(v, _copied(v)) for v in values if is_opaque(v)]
 
     def check(self, node: Any) -> None:
-        """Refuse what the call changed, unless it does so once per call of the function."""
+        """Refuse the changes that a call made, unless they happen once per call of the function."""
         machine = self.machine
         for value, before in self.before:
             if _same(value, before):

@@ -1,7 +1,7 @@
 """Values that are None on some paths: ``best = None`` before a loop that may find a number.
 
-Such a value is a flag and a value, which is read where tests around say that it is there. Python
-raises TypeError where None is computed with: a read that no test makes sure of is refused.
+Such a value is a flag and a value, which may be read where the tests around imply that it is not
+None. Python raises TypeError for arithmetic with None: so does a read that no test protects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Mismatch:
     origin: Origin | None
     test: Any = None  # what decides between the arms
     undefined: bool = False  # it has no value on one path
-    absent: bool = False  # on one path its container has not even the place
+    absent: bool = False  # on one path its container does not even have the key
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class Maybe:
     value: Any
 
     def calque_children(self) -> list[Any]:
-        """What a snapshot of the heap must follow."""
+        """The values that a snapshot of the heap must follow."""
         return [self.there, self.value]
 
 
@@ -60,32 +60,32 @@ def rebuilt(parts: list[Any]) -> Maybe:
 
 
 def is_maybe(description: Any) -> bool:
-    """Whether a description is that of a value that may be None."""
+    """True if a description is that of a value that may be None."""
     kind = getattr(description, "kind", None)
     return kind is not None and kind[0] is Maybe
 
 
 class Flags:
-    """Which flags are always the same: ``best, at = None, None``, and both are set together."""
+    """Flags that are always equal: of ``best, at = None, None`` that are set together, say."""
 
     def __init__(self) -> None:
         self._same: dict[Var, Var] = {}
 
     def first(self, flag: Any) -> Any:
-        """The one that stands for all that are the same; a known flag for itself."""
+        """The representative of a flag among its equals; a known flag is its own."""
         while isinstance(flag, Var) and flag in self._same:
             flag = self._same[flag]
         return flag
 
     def of(self, value: Any) -> Any:
-        """The flag of a value that may be None; of any other, whether it is there."""
+        """The flag of a value that may be None; for any other value, True unless it is None."""
         if not isinstance(value, Maybe):
             return value is not None
         there = value.there
         return self.first(there.atom) if isinstance(there, Array) else bool(there)
 
     def starting_alike(self, slots: Sequence[Any], values: Sequence[Any]) -> list[list[Any]]:
-        """Of the places that a loop carries and that may be None, the values of those alike."""
+        """The values of a loop's optional places, grouped by the flags that these start with."""
         found: dict[Any, list[Any]] = {}
         for slot, value in zip(slots, values, strict=True):
             if is_maybe(slot.description):
@@ -93,7 +93,7 @@ class Flags:
         return list(found.values())
 
     def unite(self, values: Iterable[Any]) -> None:
-        """From now on, the flags of these are the same."""
+        """Note that the flags of these values are equal from now on."""
         first: Any = None
         for flag in map(self.of, values):
             if not isinstance(flag, Var) or flag is first:
@@ -104,7 +104,7 @@ class Flags:
                 self._same[flag] = first
 
     def decided(self, value: Any, facts: Facts, definitions: Mapping[Var, Statement]) -> Any:
-        """The value itself, or None, where facts tell which; else what it was."""
+        """The value itself, or None, if facts decide which; else the optional value."""
         flag = self.of(value)
         if not isinstance(value, Maybe):
             return value
@@ -114,7 +114,7 @@ class Flags:
     def follows(
         self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]
     ) -> bool | None:
-        """What tests that are known to be true, or false, say of a flag."""
+        """The flag that tests known to be true, or false, imply; None if they do not decide it."""
         pending = list(facts)
         seen: set[tuple[Var, bool]] = set()  # facts are made of one another
         while pending:

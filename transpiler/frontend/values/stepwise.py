@@ -1,4 +1,4 @@
-"""Python's iterators, taken a step at a time.
+"""Python's iterators, read one element at a time.
 
 An iterator over an array or a list is a place in it, not its values: each element is read when the
 iterator is asked for it, so what is stored in between is seen. How far an iterator has come stands
@@ -61,7 +61,7 @@ class Steps:
         return True
 
     def ends(self) -> bool:
-        """True if it comes to an end."""
+        """True if the iterator comes to an end."""
         return True
 
     def left(self) -> Iterable | None:
@@ -95,7 +95,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 class Over(Steps):
-    """An iterator over a sequence: a list, a tuple, an array, or what has positions."""
+    """An iterator over a sequence: a list, a tuple, an array, or an iterable with positions."""
 
     def __init__(self, source: Any, fixed: bool = False):
         super().__init__()
@@ -153,7 +153,7 @@ class Backwards(Steps):
         return element_of(self.source, position)
 
     def more(self) -> bool:
-        """As far as it is known."""
+        """True if the position is not known to be before the first element."""
         return not isinstance(self.position, int) or self.position >= 0
 
 
@@ -184,7 +184,7 @@ class OverKeys(Steps):
         return getattr(self.source, "mapping", self.source)
 
     def step(self) -> Any:
-        """The next key, or what the dict has there now."""
+        """The next key, or the present value or item of the dict under it."""
         if is_true(self.ended):
             raise StopIteration
         self._check_keys()
@@ -248,14 +248,14 @@ NO_SENTINEL: Any = object()
 
 
 class Zip(Steps):
-    """``zip`` of what has no positions, or is to be taken a step at a time."""
+    """``zip`` of iterators without positions, or read one element at a time."""
 
     def __init__(self, parts: list[Steps], strict: bool = False):
         super().__init__()
         self.parts, self.strict = tuple(parts), strict
 
     def step(self) -> Any:
-        """A tuple; the parts before the one that ends have given an element in vain."""
+        """The next tuple; if a part ends, the elements read from earlier parts are lost."""
         if not self.parts:
             raise StopIteration
         found: list[Any] = []
@@ -284,11 +284,11 @@ class Zip(Steps):
             )
 
     def more(self) -> bool:
-        """If the first has: it gives an element before another ends."""
+        """True if the first part may have more: it is read before another one ends."""
         return bool(self.parts) and (self.strict or self.parts[0].more())
 
     def ends(self) -> bool:
-        """If one does."""
+        """True if one part ends."""
         return any(p.ends() for p in self.parts)
 
 
@@ -310,11 +310,11 @@ class Enumerate(Steps):
         return count, found
 
     def more(self) -> bool:
-        """If there is an element."""
+        """True if there is an element."""
         return self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -339,11 +339,11 @@ class Map(Steps):
         return machine.call_value(self.function, args, {}, node)
 
     def more(self) -> bool:
-        """If the first has: it gives an element before another ends."""
+        """True if the first part may have more: it is read before another one ends."""
         return self.parts[0].more()
 
     def ends(self) -> bool:
-        """If one does."""
+        """True if one part ends."""
         return any(p.ends() for p in self.parts)
 
 
@@ -362,11 +362,11 @@ class Filter(Steps):
                 return found
 
     def more(self) -> bool:
-        """If there are elements."""
+        """True if there are elements."""
         return self.part.more()
 
     def ends(self) -> bool:
-        """If the elements do."""
+        """True if the iterator of elements ends."""
         return self.part.ends()
 
 
@@ -436,7 +436,7 @@ def element_of(source: Any, position: int) -> Any:
 
 
 def stepping(value: Any) -> Any:
-    """A value that is iterated, to be taken a step at a time: an iterator is itself."""
+    """An iterator, read one element at a time, over a value; an iterator is itself."""
     if isinstance(value, (Steps, Endless)):
         return value
     if isinstance(value, Iterable):

@@ -1,4 +1,4 @@
-"""Strings with run-time values in them: only printing, asserting and raising can use them.
+"""Strings that contain run-time values: only print, assert and raise can use them.
 
 A ``RuntimeText`` is kept as the expression that makes it, and written into the generated code where
 it is used: ``f"{v:.2f} at {k:>3}"``, ``"%.2f" % v``, ``str(v).rjust(9)``.
@@ -44,14 +44,14 @@ class RuntimeCall:
 
 
 class RuntimeText:
-    """A string with run-time values in it: only printing, asserting and raising can use it."""
+    """A string that contains run-time values: only print, assert and raise can use it."""
 
     def __init__(self, parts: Sequence[Any]):
         opened = (part.parts if isinstance(part, RuntimeText) else [part] for part in parts)
         self.parts: list[Any] = [piece for pieces in opened for piece in pieces]
 
     def values(self) -> list[Any]:
-        """The values in it, some of which only the run knows."""
+        """The values in the string, some of which are known only at run time."""
         found: list[Any] = []
         for part in self.parts:
             if isinstance(part, RuntimeHole):
@@ -72,7 +72,7 @@ class RuntimeText:
         return written[0] if len(written) == 1 else f"({' + '.join(written)})"
 
     def written_now(self, found: Callable[[Array], Any]) -> str:
-        """The text itself, of what ``found`` knows of the values: ``UNKNOWN`` is "..."."""
+        """The text, with the values that ``found`` returns; ``UNKNOWN`` is written "..."."""
         args: list[Any] = []
         source = _SLOT.sub(lambda slot: f"given[{slot[0][1:-1]}]", self.template(args))
         given = list(map(found, args))
@@ -155,7 +155,7 @@ def display(value: Any, args: list[Any]) -> str:
 
 
 def has_run_time_values(value: Any) -> bool:
-    """True if only the run knows what a value is printed as."""
+    """True if the text of a value is known only at run time."""
     if isinstance(value, (Array, RuntimeText)):
         return True
     if isinstance(value, dict):
