@@ -194,3 +194,18 @@ def test_the_transpiler_does_not_import_the_runtime() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
+
+
+def test_loops_are_written_by_the_rewriter() -> None:
+    """No pass builds a loop by hand: definitions, sizes and bounds would not follow."""
+    writers = {"calque.transpiler.ir.core", "calque.transpiler.ir.rewrite"}
+    readers = {"calque.transpiler.diagnostics.parsing"}  # of Core's own text
+    transpiler = {m: file for m, file in MODULES.items() if m.startswith("calque.transpiler.")}
+    found = {m for m, file in transpiler.items() if _builds_loops(file.read_text("utf-8"))}
+    assert found == writers | readers
+
+
+def _builds_loops(text: str) -> bool:
+    """True if a module calls For or While of Core; ``case For(...)`` is a pattern, not a call."""
+    code = "\n".join(line for line in text.split("\n") if "case " not in line)
+    return re.search(r"(?<![\w.])(core\.)?(For|While)\(", code) is not None

@@ -22,6 +22,7 @@ import calque
 from battery import oracle
 from battery.registry import load
 from calque.transpiler import pipeline
+from calque.transpiler.autodiff import reverse
 from calque.transpiler.ir import core
 from calque.transpiler.ir.pass_manager import Pass, Work, violations
 
@@ -87,7 +88,8 @@ def run(k: int) -> np.ndarray:
 
 
 def test_the_declared_order_holds() -> None:
-    for passes in (pipeline.CORE_PASSES, pipeline.CORE_PASSES + pipeline.CHECKED, PASSES):
+    core_passes, of_reverse = pipeline.CORE_PASSES, (reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP)
+    for passes in (core_passes, core_passes + pipeline.CHECKED, PASSES, *of_reverse):
         assert list(violations(passes)) == []
 
 

@@ -24,7 +24,7 @@ from calque.transpiler.ir.inequalities import CONSTANT, combined, solvable
 from calque.transpiler.primitives.indexing import update
 
 
-def drop_unread_stores(
+def remove_dead_stores(
     function: Function, stores: Mapping[Var, Var], kept: Iterable[Atom]
 ) -> set[Var]:
     """Remove those of ``stores``, keyed by results of ``update``, whose elements nothing reads.

@@ -29,7 +29,7 @@ _KINDS = ("elementwise", "linear", "bilinear", "creation", "size")
 _WORK = ("elementwise", "bilinear")
 
 
-def compute_before_loops(body: Block, builder: Builder) -> None:
+def hoist_loop_invariants(body: Block, builder: Builder) -> None:
     """Move invariant statements out of all loops of a block, in place, as far out as possible."""
     read = {*body.results}
     for s in core.walk(body):

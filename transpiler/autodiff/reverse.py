@@ -24,10 +24,10 @@ from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.row_products import multiply_rows
 from calque.transpiler.algebra.symmetry import symmetries
 from calque.transpiler.autodiff.activity import varied
-from calque.transpiler.autodiff.dead_stores import drop_unread_stores
-from calque.transpiler.autodiff.loop_invariants import compute_before_loops
+from calque.transpiler.autodiff.dead_stores import remove_dead_stores
+from calque.transpiler.autodiff.loop_invariants import hoist_loop_invariants
 from calque.transpiler.autodiff.reverse_loop import Adjoints, LoopAttempt
-from calque.transpiler.autodiff.rule_expansion import expand_calls, put_away
+from calque.transpiler.autodiff.rule_expansion import expand_rules, remove_rule_markers
 from calque.transpiler.autodiff.tape.policy import Recorder
 from calque.transpiler.autodiff.tape.versions import shape_source
 from calque.transpiler.autodiff.unbroadcast import (
@@ -45,7 +45,9 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.roles import give_words
+from calque.transpiler.ir.target import Target
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import apply, as_array
 from calque.transpiler.primitives.called import Called
@@ -79,10 +81,8 @@ def reverse(
     """
     body = function.body
     inputs = [function.params[i] for i in wrt]
-    expand_calls(function, builder, [v for v in inputs if v.type.is_float])
-    multiply_rows(body, builder)
-    compute_before_loops(body, builder)
-    carry_last_elements(body, builder)
+    work = Work(function, builder, Target(), inputs=[v for v in inputs if v.type.is_float])
+    run_passes(BEFORE_SWEEP, work)
     builder.symmetries = symmetries(function)
     sweep = Sweep(builder, function, inputs)
     adjoints: Adjoints = {}
@@ -102,17 +102,54 @@ def reverse(
     core.label(body.statements, "forward")
     core.label(back.statements, "reverse")
     body.statements += back.statements
-    instead = put_away(function, [a.atom for a in found if isinstance(a, Array)])
-    core.label([s for s in body.statements if not s.phase], "forward")
     function.swept = True
-    found = [wrap(instead.get(a.atom, a.atom)) if isinstance(a, Array) else a for a in found]
-    kept = [a.atom for a in found if isinstance(a, Array)]
-    dropped = drop_unread_stores(function, sweep.restores, kept)
-    needless = {sweep.restores[out] for out in dropped}
+    work.kept = [a.atom if isinstance(a, Array) else a for a in found]
+    work.restores = sweep.restores
+    run_passes(AFTER_SWEEP, work)
     function.decisions = [
-        d for d in sweep.recorder.decisions if d.how != "restored" or d.value not in needless
+        d for d in sweep.recorder.decisions if d.how != "restored" or d.value not in work.needless
     ]
-    return found
+    return [wrap(k) if isinstance(a, Array) else a for a, k in zip(found, work.kept, strict=True)]
+
+
+def _remove_rule_markers(w: Work) -> None:
+    instead = remove_rule_markers(w.function, w.kept)
+    w.kept = [instead.get(a, a) if isinstance(a, Var) else a for a in w.kept]
+    core.label([s for s in w.function.body.statements if not s.phase], "forward")
+
+
+def _remove_dead_stores(w: Work) -> None:
+    dropped = remove_dead_stores(w.function, w.restores, w.kept)
+    w.needless = {w.restores[out] for out in dropped}
+
+
+# facts
+RULES = "a call of a function with rules is the statements that its rule records"
+NO_MARKERS = "no statement marks a tangent or a result of a rule"
+
+BEFORE_SWEEP = (
+    Pass("expand_rules", lambda w: expand_rules(w.function, w.builder, w.inputs), makes=[RULES]),
+    Pass(
+        *("multiply_rows", lambda w: multiply_rows(w.function.body, w.builder)),
+        needs=[RULES],
+        optional=True,
+        reorders=True,
+    ),
+    Pass(
+        *("hoist_loop_invariants", lambda w: hoist_loop_invariants(w.function.body, w.builder)),
+        needs=[RULES],
+        optional=True,
+    ),
+    Pass(
+        *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),
+        needs=[RULES],
+        optional=True,
+    ),
+)
+AFTER_SWEEP = (
+    Pass("remove_rule_markers", _remove_rule_markers, makes=[NO_MARKERS]),
+    Pass("remove_dead_stores", _remove_dead_stores, needs=[NO_MARKERS], optional=True),
+)
 
 
 class Sweep:

@@ -51,7 +51,7 @@ class Returned(Primitive):
     """The results of a ``custom_vjp`` and its operands; its vjp is the user's backward rule."""
 
 
-def expand_calls(function: Function, builder: Builder, inputs: Sequence[Var]) -> None:
+def expand_rules(function: Function, builder: Builder, inputs: Sequence[Var]) -> None:
     """Replace the calls that ``inputs`` reach by their rules, in place."""
     while _has_calls(function.body):
         active = varied(function.body, inputs)
@@ -86,7 +86,7 @@ def _expand(block: Block, builder: Builder, active: set[Var]) -> bool:
     return found
 
 
-def put_away(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
+def remove_rule_markers(function: Function, kept: Iterable[Atom]) -> dict[Var, Atom]:
     """Remove the markers, in place; return the replacements of removed Vars.
 
     ``kept`` are atoms that are needed besides the results.

@@ -7,13 +7,13 @@ violated: their order affects speed and text, never numbers. An optional pass ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.core import Atom, Function, Var, free_vars
 from calque.transpiler.ir.debug import verifies, watched
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.verify import verify
@@ -31,6 +31,12 @@ class Work:
     comparing: bool = True  # sizes that only a run knows may be compared
     compares: bool = False
     edges: frozenset[int] = frozenset()  # ids of loops that gather has made of scatters
+    # of a derivative: values by which it is taken; those read when the program has ended; stores
+    # that only put old elements back, and what they undo; those of them that nothing needed
+    inputs: Sequence[Var] = ()
+    kept: list[Atom] = field(default_factory=list)
+    restores: Mapping[Var, Var] = field(default_factory=dict)
+    needless: set[Var] = field(default_factory=set)
 
     def option(self, name: str) -> Any:
         """The value of an option that the user set for kernels, else None."""
@@ -76,12 +82,18 @@ def violations(passes: Sequence[Pass]) -> Iterator[str]:
 
 def run_passes(passes: Sequence[Pass], work: Work) -> None:
     """Run the passes that apply; debugging prints and verifies the program after each."""
+    outside = _read_from_outside(work.function) if verifies() else set()
     for each in passes:
         if not each.when(work) or (each.reorders and work.option("reassociate") is False):
             continue
         watched(each.name, work.function, lambda run=each.run: run(work))  # type: ignore[misc]
         if verifies():
             try:
-                verify(work.function)
+                verify(work.function, outside)
             except CoreError as error:
                 raise CoreError(f"after {each.name}: {error.message}") from error
+
+
+def _read_from_outside(function: Function) -> set[Var]:
+    """The values that a program reads and does not define: of the program that is traced around."""
+    return {*free_vars(function.body)}.difference(function.params)

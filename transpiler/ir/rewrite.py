@@ -183,10 +183,21 @@ def emit_while(
     origin: Origin | None = None,
 ) -> While:
     """Append a ``while`` loop to the open block; ``test`` has one result, a boolean."""
-    first = tuple(map(atom, inits))
-    made = While(tuple(outs), tuple(phis), first, test, body, origin or builder.origin)
+    made = while_loop(phis, inits, test, body, outs, origin or builder.origin)
     builder.emit(made)
     return made
+
+
+def while_loop(
+    phis: Sequence[Var],
+    inits: Sequence[Any],
+    test: Block,
+    body: Block,
+    outs: Sequence[Var],
+    origin: Origin | None,
+) -> While:
+    """A ``while`` loop that is not part of a program yet."""
+    return While(tuple(outs), tuple(phis), tuple(map(atom, inits)), test, body, origin)
 
 
 def _like(value: Atom) -> Var:

@@ -1,6 +1,6 @@
 """Memory passes: alias analysis, the copies that in-place stores need, and buffer reuse.
 
-Input is Core, where a store makes a new version of an array; output is Core with explicit copies,
+In comes Core, where a store makes a new version of an array; out comes Core with explicit copies,
 and with arrays allocated once instead of in every iteration. Read ``printed_program``, ``alias``,
 ``live_values``, ``bufferize`` and ``copies``, with which printing begins; ``buffer_reuse``,
 ``hoisted_allocation`` and ``data_layout`` are passes.

@@ -38,7 +38,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dead_code import prune_loop
-from calque.transpiler.ir.rewrite import cloned, emit_loop, emit_while
+from calque.transpiler.ir.rewrite import cloned, emit_loop, emit_while, while_loop
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
@@ -222,7 +222,8 @@ class Lanes(Arms):
         body = self._cloned(s.body, mapping)
         body = Block([*body.statements, *block.statements], [*body.results, atom_of(after)])
         self.found.update(mapped(test, self.found) | mapped(body, self.found))
-        return While((*s.outs, last), (*s.phis, counter), (*s.inits, s.start), test, body, s.origin)
+        carried = (*s.phis, counter), (*s.inits, s.start), test, body, (*s.outs, last)
+        return while_loop(*carried, s.origin)
 
     def for_alive(self, s: For) -> None:
         """Run the longest example's number of iterations, each for the examples that still run."""
