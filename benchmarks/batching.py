@@ -42,12 +42,12 @@ class Times:
     fastest: float
 
 
-def interleaved(runs: list[Callable[[], Any]], rounds: int = 31) -> list[Times]:
+def interleaved(runs: list[Callable[[], Any]], repeats: int = 31) -> list[Times]:
     """Several runs, taken in turn."""
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:
         run()
-    for _ in range(rounds):
+    for _ in range(repeats):
         for found, run in zip(times, runs, strict=True):
             start = time.perf_counter()
             run()
@@ -196,10 +196,10 @@ def square_root_jax(a):
     )
 
 
-def square_roots_without_lanes(a, rounds):
+def square_roots_without_lanes(a, iterations):
     """The arithmetic alone: every lane takes as many iterations as the slowest one."""
     x = a
-    for _ in range(rounds):
+    for _ in range(iterations):
         x = 0.5 * (x + a / x)
         np.any(np.abs(x * x - a) > 1e-10 * a)
     return x
@@ -325,21 +325,21 @@ def why() -> str:
     """Explain the time of the square root, in a paragraph for the page of results."""
     a = wide_range()
     compiled, given = jax.jit(jax.vmap(square_root_jax)), jnp.asarray(a)
-    found, x, rounds = calque.vmap(square_root)(a), a, 0
+    found, x, iterations = calque.vmap(square_root)(a), a, 0
     while np.any(np.abs(x * x - a) > 1e-10 * a):
-        x, rounds = 0.5 * (x + a / x), rounds + 1
-    np.testing.assert_allclose(square_roots_without_lanes(a, rounds), found, rtol=1e-9)
+        x, iterations = 0.5 * (x + a / x), iterations + 1
+    np.testing.assert_allclose(square_roots_without_lanes(a, iterations), found, rtol=1e-9)
     theirs, ours = interleaved(
         [
             lambda: compiled(given).block_until_ready(),
-            lambda: square_roots_without_lanes(a, rounds),
+            lambda: square_roots_without_lanes(a, iterations),
         ]
     )
     return (
         "If an iteration is a function such as `sin` or `exp`, NumPy source keeps up with\n"
         "compiled code. For the square root it is little more than a division, in one pass over\n"
         "memory if compiled, in a pass for each operation in NumPy. The arithmetic alone,\n"
-        f"{rounds} iterations over whole arrays with no lane kept apart, takes at best "
+        f"{iterations} iterations over whole arrays with no lane kept apart, takes at best "
         f"{1e3 * ours.fastest:.2f} ms, where JAX takes {1e3 * theirs.fastest:.2f};\n"
         "the rest is to gather the lanes that go on, and to put back what they found.\n"
     )

@@ -1,12 +1,12 @@
 """First calls of jitted gradients in fresh processes: calque cold, warm, NumPy first; JAX cold.
 
-    python benchmarks/first_calls.py [--write] [--only PATTERN] [--rounds N] [--mine]
+    python benchmarks/first_calls.py [--write] [--only PATTERN] [--repeats N] [--mine]
 
 A first call is timed from the call on to its result: `calque`, or `jax`, is imported before; what
 these import later counts. Cold is with an empty cache on disk, warm with what the cold call left
 there; "NumPy first" is cold, too, with `jit(f, first="numpy")`, and "kernels" the time after
 which its kernels were ready. Each is a process of its own; peers take turns, and a time is the
-median of the rounds. In the first round the gradients are compared. `--mine` leaves JAX out;
+median of the repetitions. In the first one the gradients are compared. `--mine` leaves JAX out;
 `--write` keeps the table in benchmarks/results/first_calls.md. Exits 1 where a gradient is wrong,
 or a call fails.
 """
@@ -133,13 +133,13 @@ def _time_llvm(spent: dict[str, float]) -> None:
 
 
 def measured(
-    name: str, times: int, rounds: int, peers: tuple[str, ...]
+    name: str, times: int, repeats: int, peers: tuple[str, ...]
 ) -> tuple[dict[str, float], dict[str, float], str]:
     """Medians by peer, the parts of the cold calls, and what is wrong with a gradient."""
     seconds: dict[str, list[float]] = {peer: [] for peer in peers}
     parts: list[dict[str, float]] = []
     wrong = ""
-    for k in range(rounds):
+    for k in range(repeats):
         found: dict[str, list[Any]] = {}
         with tempfile.TemporaryDirectory() as cache:
             for peer in peers:
@@ -173,7 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--mine", action="store_true")
     parser.add_argument("--run", nargs=4, metavar=("NAME", "TIMES", "PEER", "FILE"))
     options = parser.parse_args()
@@ -189,7 +189,7 @@ def main() -> int:
         if not re.search(options.only, f"{name} {times}"):
             continue
         try:
-            found, parts, wrong = measured(name, times, options.rounds, peers)
+            found, parts, wrong = measured(name, times, options.repeats, peers)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             problems.append(f"{name} {times}: {error}")
             continue

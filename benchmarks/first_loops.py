@@ -156,7 +156,7 @@ def integer_operand() -> Loop:
     return compiled("np.dot with integers, 300 iterations", f, twin, a, w)
 
 
-def _rounds(name: str, ours: Callable[..., Any], theirs: Callable[..., Any], x: Any) -> Loop:
+def _iterations(name: str, ours: Callable[..., Any], theirs: Callable[..., Any], x: Any) -> Loop:
     """The gradient of a sum over the rows of x."""
 
     def f(x):
@@ -188,11 +188,11 @@ def in_loops() -> list[Loop]:
         return jnp.sum(v[jnp.array([0, 2])] ** 3)
 
     return [
-        _rounds("logsumexp, 300 iterations of 4", logsumexp, jax_logsumexp, rows),
-        _rounds("math.lgamma, 300 iterations", math.lgamma, jax_gammaln, positive),
-        _rounds("gammaln, 300 iterations", gammaln, jax_gammaln, positive),
-        _rounds("v[v > 0], 300 iterations of 4", picked, picked_jax, rows),
-        _rounds("v[[0, 2]], 300 iterations of 4", listed, listed_jax, rows),
+        _iterations("logsumexp, 300 iterations of 4", logsumexp, jax_logsumexp, rows),
+        _iterations("math.lgamma, 300 iterations", math.lgamma, jax_gammaln, positive),
+        _iterations("gammaln, 300 iterations", gammaln, jax_gammaln, positive),
+        _iterations("v[v > 0], 300 iterations of 4", picked, picked_jax, rows),
+        _iterations("v[[0, 2]], 300 iterations of 4", listed, listed_jax, rows),
     ]
 
 

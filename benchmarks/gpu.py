@@ -26,7 +26,7 @@ import calque
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take the card
 RESULTS = Path(__file__).parent / "results" / "gpu.md"
 TESTS = Path(__file__).parent.parent / "tests"
-ROUNDS = 20
+REPEATS = 20
 LANES = 10**7
 
 
@@ -292,7 +292,7 @@ def module_on_gpu(name: str) -> Any:
         return None
 
 
-def seconds(cp: ModuleType, call: Callable[..., Any], args: tuple[Any, ...], rounds: int) -> float:
+def seconds(cp: ModuleType, call: Callable[..., Any], args: tuple[Any, ...], repeats: int) -> float:
     """A call's median time in bursts: as in a program, the host is ahead of the card."""
 
     def burst(calls: int) -> float:
@@ -306,11 +306,11 @@ def seconds(cp: ModuleType, call: Callable[..., Any], args: tuple[Any, ...], rou
 
     for _ in range(4):  # the first ones compile, and capture what is launched
         once = burst(1)
-    calls = 1 if rounds == 1 else 50 if once < 2e-4 else 10
-    return statistics.median(burst(calls) for _ in range(rounds))
+    calls = 1 if repeats == 1 else 50 if once < 2e-4 else 10
+    return statistics.median(burst(calls) for _ in range(repeats))
 
 
-def copy_rate(cp: ModuleType, dtype: str, elements: int, rounds: int) -> float:
+def copy_rate(cp: ModuleType, dtype: str, elements: int, repeats: int) -> float:
     """Bytes a second that the card reads and writes when it copies an array."""
     x = cp.asarray(np.ones(elements, dtype))
     y = cp.empty_like(x)
@@ -318,19 +318,19 @@ def copy_rate(cp: ModuleType, dtype: str, elements: int, rounds: int) -> float:
     def copy_over() -> None:
         y[...] = x
 
-    return 2 * x.nbytes / seconds(cp, copy_over, (), rounds)
+    return 2 * x.nbytes / seconds(cp, copy_over, (), repeats)
 
 
-def table(cp: ModuleType, dtype: str, elements: int, lanes: int, rounds: int) -> list[str]:
+def table(cp: ModuleType, dtype: str, elements: int, lanes: int, repeats: int) -> list[str]:
     """Lines of the table of one dtype, the copy first."""
-    copied = copy_rate(cp, dtype, elements, rounds)
+    copied = copy_rate(cp, dtype, elements, repeats)
     lines = [f"## {dtype}, {elements:,} elements", ""]
     lines += [f"The card's own copy: {copied / 1e9:,.0f} GB/s.", ""]
     lines += ["| program | ms | GB/s | of the copy | goal | peers, ms |"]
     lines += ["| - | - | - | - | - | - |"]
     for case in cases(cp, dtype, elements, lanes):
         try:
-            lines.append(row(cp, case, copied, rounds))
+            lines.append(row(cp, case, copied, repeats))
         except Exception as error:  # the rest is measured nevertheless
             lines.append(f"| {case.name} | {type(error).__name__} | | | {case.goal} | |")
             traceback.print_exc()
@@ -340,27 +340,27 @@ def table(cp: ModuleType, dtype: str, elements: int, lanes: int, rounds: int) ->
     return lines
 
 
-def row(cp: ModuleType, case: Case, copied: float, rounds: int) -> str:
+def row(cp: ModuleType, case: Case, copied: float, repeats: int) -> str:
     """A line of the table: the program's time, and its peers'."""
-    taken = seconds(cp, case.call, case.args, rounds)
+    taken = seconds(cp, case.call, case.args, repeats)
     rate = case.traffic / taken
     speed = [f"{rate / 1e9:,.0f}", f"{rate / copied:.0%}"] if case.traffic else ["", ""]
     others = {}
     for name, f in case.peers.items():
         try:
-            others[name] = f"{1000 * seconds(cp, f, case.args, rounds):.4g}"
+            others[name] = f"{1000 * seconds(cp, f, case.args, repeats):.4g}"
         except Exception as error:
             others[name] = type(error).__name__
     told = ", ".join(f"{n} {t}" for n, t in others.items())
     return f"| {' | '.join([case.name, f'{1000 * taken:.4g}', *speed, case.goal, told])} |"
 
 
-def run(cp: ModuleType, card: str, elements: int, lanes: int, rounds: int) -> str:
+def run(cp: ModuleType, card: str, elements: int, lanes: int, repeats: int) -> str:
     """The page."""
     lines = ["# Kernels on a GPU", "", f"By `python benchmarks/gpu.py` on: {card}.", ""]
     lines += ["Medians of 20 bursts of 10 to 50 calls; bytes are the least that must be moved.", ""]
     for dtype in ("float32", "float64"):
-        lines += [*table(cp, dtype, elements, lanes, rounds), ""]
+        lines += [*table(cp, dtype, elements, lanes, repeats), ""]
     return "\n".join(lines)
 
 
@@ -385,7 +385,7 @@ def main() -> int:
     except Exception as error:  # CuPy is not there, or finds no driver, or no card
         print(f"There is no GPU to measure ({type(error).__name__}: {error}). Nothing was run.")
         return 0
-    options.write.write_text(run(cp, name, options.elements, LANES, ROUNDS), encoding="utf-8")
+    options.write.write_text(run(cp, name, options.elements, LANES, REPEATS), encoding="utf-8")
     return 0
 
 

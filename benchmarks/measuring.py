@@ -1,8 +1,8 @@
 """Times of peers, side by side in one process; agreement of their results; tables.
 
-A time is the least of several medians: in each sweep the peers take turns, every round in another
+A time is the least of several medians: in each sweep the peers take turns, each time in another
 order (threads of the one before may still spin when the next one starts), and each one's median
-over the sweep's rounds is taken; the least median of all sweeps is what is shown. Another process
+of the sweep is taken; the least median of all sweeps is what is shown. Another process
 that takes the machine for a while spoils a sweep, not the figure. Short calls are repeated until a
 sample lasts 2 ms.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 METHOD = (
-    "Peers take turns in one process on the same inputs, every round in another order; a time is "
+    "Peers take turns in one process on the same inputs, each time in another order; a time is "
     "the least of three sweeps' medians. Before timing, the peers' results are compared."
 )
 NOTES = "\n## Notes\n"
@@ -69,18 +69,18 @@ def sampled(call: Callable[..., Any], args: tuple[Any, ...], stores: bool = Fals
 
 
 def times(
-    runs: dict[str, Run], sweeps: int = 3, rounds: int = 9, seconds: float = 4.0
+    runs: dict[str, Run], sweeps: int = 3, repeats: int = 9, seconds: float = 4.0
 ) -> dict[str, float]:
-    """The least of the sweeps' medians of each peer; where one is slow, fewer rounds for all."""
+    """The least of the sweeps' medians of each peer; where one is slow, fewer of all."""
     longest = sum(run() for run in runs.values())
-    rounds = max(3, min(rounds, int(seconds / (sweeps * max(longest, 1e-6)))))
+    repeats = max(3, min(repeats, int(seconds / (sweeps * max(longest, 1e-6)))))
     if longest > seconds:
-        sweeps, rounds = 1, 2
+        sweeps, repeats = 1, 2
     medians: dict[str, list[float]] = {name: [] for name in runs}
     orders = random.Random(3)
     for _ in range(sweeps):
         samples: dict[str, list[float]] = {name: [] for name in runs}
-        for _ in range(rounds):
+        for _ in range(repeats):
             for name in orders.sample(sorted(runs), len(runs)):
                 samples[name].append(runs[name]())
         for name, found in samples.items():

@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
-ROUNDS, MOST = 25, 100_000  # elements that one repetition adds, about
+REPEATS, MOST = 25, 100_000  # elements that one repetition adds, about
 
 
 def separate(leaves):
@@ -38,7 +38,7 @@ def packed(leaves):
 
 def shortest(way, leaves):
     count, found = max(2, min(200, MOST // (leaves[0].size * len(leaves)))), []
-    for _ in range(ROUNDS):
+    for _ in range(REPEATS):
         comm.Barrier()
         began = time.perf_counter()
         for _ in range(count):

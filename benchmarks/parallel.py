@@ -21,7 +21,7 @@ import numpy as np
 
 from calque import grad, jit, pmap, pmean, process_count, process_index, vmap
 
-PLANETS, ROUNDS = 200_000, 9
+PLANETS, REPEATS = 200_000, 9
 
 
 def anomaly(mean, eccentricity):
@@ -59,7 +59,7 @@ def threads():
     """Median times of one device and of two, taking turns."""
     one, two = data(1), data(2)
     assert np.isclose(mapped(0.9, *one), mapped(0.9, *two), rtol=1e-12)
-    times = [[timed(lambda x=x: mapped(0.9, *x)) for x in (one, two)] for _ in range(ROUNDS)]
+    times = [[timed(lambda x=x: mapped(0.9, *x)) for x in (one, two)] for _ in range(REPEATS)]
     return np.median(times, axis=0)
 
 
@@ -69,7 +69,7 @@ def ranks():
     mine = slice(process_index(), process_index() + 1)
     args = 0.9, mean[mine], eccentricity[mine]
     mapped(*args)
-    times = [timed(lambda: mapped(*args)) for _ in range(ROUNDS)]
+    times = [timed(lambda: mapped(*args)) for _ in range(REPEATS)]
     if process_index() == 0:
         print(np.median(times))
 

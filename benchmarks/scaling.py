@@ -128,12 +128,12 @@ def traffic(found):
                 t = s.args[0].type
                 count = t.dtype.itemsize * math.prod(int(resolve(d)) for d in t.dims)
                 total += times * np.array(sent(s.primitive, count, s.params["axis"].size))
-            rounds = times
+            iterations = times
             if isinstance(s, For):
-                rounds = times * len(range(s.start, s.stop, s.step))
+                iterations = times * len(range(s.start, s.stop, s.step))
             assert not isinstance(s, While)
             for inner in blocks_of(s):
-                total += visit(inner, rounds)
+                total += visit(inner, iterations)
         return total
 
     return visit(traced.function.body, 1)

@@ -100,12 +100,12 @@ def programs() -> list[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
     ]
 
 
-def interleaved(runs: list[Callable[[], Any]], rounds: int = 15) -> list[float]:
+def interleaved(runs: list[Callable[[], Any]], repeats: int = 15) -> list[float]:
     """The median time of each of several runs, taken in turn."""
     times: list[list[float]] = [[] for _ in runs]
     for run in runs:
         run()
-    for _ in range(rounds):
+    for _ in range(repeats):
         for found, run in zip(times, runs, strict=True):
             start = time.perf_counter()
             run()
@@ -143,11 +143,11 @@ def straight_line(length: int) -> Callable[..., Any]:
 
 
 def transformation(
-    f: Callable[..., Any], args: tuple[Any, ...], argnums: Any, rounds: int
+    f: Callable[..., Any], args: tuple[Any, ...], argnums: Any, repeats: int
 ) -> float:
     """The median time from function and arguments to generated function."""
     times = []
-    for _ in range(rounds):
+    for _ in range(repeats):
         transformed = Transformed(
             "grad", f, argnums=argnums, has_aux=False, holomorphic=False, allow_int=False
         )

@@ -134,11 +134,11 @@ def speeds(name: str, loops: list[Callable[..., Any]], dtype: Any) -> list[float
     args = [rng.uniform(low, high, POINTS).astype(dtype) for _ in range(count)]
     out = np.empty_like(args[0])
     times: list[list[float]] = [[] for _ in loops]
-    for round_ in range(RUNS + 1):
+    for repeat in range(RUNS + 1):
         for taken, loop in zip(times, loops):
             start = time.thread_time()
             loop(*args, out)
-            if round_:
+            if repeat:
                 taken.append(time.thread_time() - start)
     return [statistics.median(taken) / POINTS * 1e9 for taken in times]
 

@@ -30,9 +30,9 @@ rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(SIZE, 6, 3)), rng.normal(size=(SIZE, 6))
 
 
-def trained(step, w, rounds=5):
+def trained(step, w, iterations=5):
     x, y = calque.shard((X, Y))
-    for k in range(rounds):
+    for k in range(iterations):
         w = w - 0.1 * step(w, x, y)
     return w
 

@@ -216,7 +216,7 @@ class Writer:
             choices += [self.while_loop] * (2 if scope.loops < 1 else 0)
             choices += [self.growing_list] * (2 if scope.top else 0)
         if scope.loops:
-            choices += [self.leave_round]
+            choices += [self.leave_iteration]
         if self.chance(0.04):
             choices = [self.early_return]
         self.rng.choice(choices)(scope)
@@ -366,7 +366,7 @@ class Writer:
             self.write(f"{counter} += 1")
             self.statements(inner, self.rng.randint(1, 3))
 
-    def leave_round(self, scope: Scope) -> None:
+    def leave_iteration(self, scope: Scope) -> None:
         with self.block(f"if {self.condition(scope)}:"):
             if self.chance(0.4):
                 self.statement(scope.inner(loops=0))

@@ -16,11 +16,11 @@ POSITIVE = RNG.uniform(0.1, 0.9, 40)
 ANY = np.concatenate([RNG.normal(size=30), [0.0, -0.0, 700.0, -700.0, 1e-300, 20.0]])
 
 
-def generator(seeds, rounds: int):
+def generator(seeds, iterations: int):
     out = np.empty(seeds.size)
     for i in range(seeds.size):
         state = seeds[i]
-        for _ in range(rounds):
+        for _ in range(iterations):
             state = state * 6364136223846793005 + 1442695040888963407
         out[i] = (state >> 33) * 1.0
     return out

@@ -52,9 +52,9 @@ def kernel(function=None, *, parallel="auto", boundscheck=False):
 
 def any_order(*bounds):
     """The iterations of a loop that may run in parallel."""
-    rounds = list(range(*bounds))
-    order.shuffle(rounds)
-    return rounds
+    iterations = list(range(*bounds))
+    order.shuffle(iterations)
+    return iterations
 
 
 def poisoned(*args, **options):

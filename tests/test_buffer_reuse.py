@@ -92,23 +92,23 @@ def test_numbers(fn: Callable[..., Any], monkeypatch: Any) -> None:
 
 
 @pytest.mark.parametrize("fn", [products, in_a_branch, in_while], ids=lambda fn: fn.__name__)
-def test_no_round_makes_an_array(fn: Callable[..., Any]) -> None:
+def test_no_iteration_makes_an_array(fn: Callable[..., Any]) -> None:
     source = calque.jit(fn).source(A, X, stage="kernels")
     assert not re.search(r"^ {8,}\w+ = np\.(empty|full|zeros)", source, re.MULTILINE), source
 
 
 def test_two_pieces_of_memory_take_turns() -> None:
-    def last(W, h, rounds):
-        for _ in range(rounds):
+    def last(W, h, iterations):
+        for _ in range(iterations):
             h = np.tanh(W @ h)
         return h
 
     source = calque.jit(last).source(A[0], X, 3, stage="kernels")
     assert "h, h_now = h_now, h" in source, source
-    for rounds in (0, 1, 2, 5):
+    for iterations in (0, 1, 2, 5):
         given = X.copy()
-        found = calque.jit(last)(A[0], given, rounds)
-        np.testing.assert_allclose(found, last(A[0], X, rounds), rtol=1e-13)
+        found = calque.jit(last)(A[0], given, iterations)
+        np.testing.assert_allclose(found, last(A[0], X, iterations), rtol=1e-13)
         found[:] = 0.0
         np.testing.assert_array_equal(given, X)
     found = calque.jit(last)(A[0].T, np.repeat(X, 2)[::2], 3)
@@ -198,14 +198,14 @@ def dropping(x):
 
 
 @pytest.mark.parametrize("fn", [doubling, lagging, dropping])
-def test_gradients_where_sizes_change_from_round_to_round(fn: Any) -> None:
+def test_gradients_where_sizes_change_from_iteration_to_iteration(fn: Any) -> None:
     x = np.arange(1.0, 7.0) / 5
     want = [(fn(x + e) - fn(x - e)) / 2e-6 for e in np.eye(6) * 1e-6]
     np.testing.assert_allclose(calque.grad(fn)(x), want, rtol=1e-6)
     np.testing.assert_allclose(calque.jit(calque.grad(fn))(x), want, rtol=1e-6)
 
 
-def test_sizes_that_change_from_round_to_round() -> None:
+def test_sizes_that_change_from_iteration_to_iteration() -> None:
     x = np.arange(1.0, 7.0)
     assert calque.jit(shrinking)(x) == shrinking(x)
     assert calque.jit(growing)(x, 6) == growing(x, 6)
@@ -215,7 +215,7 @@ def test_sizes_that_change_from_round_to_round() -> None:
         np.testing.assert_allclose(gradient(x), np.array(ends) / 2e-6, rtol=1e-6)
 
 
-def stored_in_rounds(x, A):
+def stored_in_iterations(x, A):
     """Each iteration allocates an array with the size of another one that was hoisted before it."""
     n = len(x)
     k, z = n // 2, x * 2.0
@@ -230,10 +230,10 @@ def stored_in_rounds(x, A):
 
 def test_a_size_of_memory_that_was_moved_before() -> None:
     x, A = RNG.random((2, 3)), RNG.random((2, 3, 3))
-    found = calque.jit(calque.vmap(calque.grad(stored_in_rounds)))(x, A)
+    found = calque.jit(calque.vmap(calque.grad(stored_in_iterations)))(x, A)
     for row, a, got in zip(x, A, found, strict=True):
         ends = [
-            stored_in_rounds(row + e, a) - stored_in_rounds(row - e, a) for e in np.eye(3) * 1e-6
+            stored_in_iterations(row + e, a) - stored_in_iterations(row - e, a) for e in np.eye(3) * 1e-6
         ]
         np.testing.assert_allclose(got, np.array(ends) / 2e-6, rtol=1e-6)
 
@@ -254,13 +254,13 @@ def first_set_in_an_inner_loop(c):
     return out
 
 
-def test_memory_that_no_round_has_left_yet() -> None:
+def test_memory_that_no_iteration_has_left_yet() -> None:
     c = np.array([0.3, 0.2, 0.1])
     expected = first_set_in_an_inner_loop(c)
     np.testing.assert_allclose(calque.jit(first_set_in_an_inner_loop)(c), expected)
 
 
-def smaller_in_rounds(v):
+def smaller_in_iterations(v):
     s = 0.0
     for i in range(v.shape[0] - 3):
         z = np.sin(v)
@@ -283,8 +283,8 @@ def smaller_in_an_arm(v):
     return s
 
 
-@pytest.mark.parametrize("function", [smaller_in_rounds, smaller_in_an_arm])
-def test_memory_of_another_size_is_not_left_to_the_next_round(function) -> None:
+@pytest.mark.parametrize("function", [smaller_in_iterations, smaller_in_an_arm])
+def test_memory_of_another_size_is_not_left_to_the_next_iteration(function) -> None:
     v = np.linspace(0.1, 1.0, 8)
     found = calque.jit(function, boundscheck=True)(v)
     np.testing.assert_allclose(found, function(v), rtol=1e-12)

@@ -49,9 +49,9 @@ def test_the_caller_finds_what_plain_python_leaves(
 ) -> None:
     if not compiled:
         monkeypatch.setenv("CALQUE_JIT", "0")
-    for rounds in (0, 1, 3):
+    for iterations in (0, 1, 3):
         plain, given = np.linspace(0.5, 1.5, 6), np.linspace(0.5, 1.5, 6)
-        wanted, found = fn(plain, rounds), calque.jit(fn)(given, rounds)
+        wanted, found = fn(plain, iterations), calque.jit(fn)(given, iterations)
         np.testing.assert_allclose(given, plain, rtol=1e-13)
         for one, other in zip(wanted, found, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-13)
@@ -151,14 +151,14 @@ def copied_before_a_branch(u, n):
     return w
 
 
-def copied_before_rounds(u, n):
+def copied_before_iterations(u, n):
     w = u.copy()
     for _ in range(n):
         w = w + u @ w
     return w
 
 
-def kept_from_an_earlier_round(u, n):
+def kept_from_an_earlier_iteration(u, n):
     """``last`` is a copy of what ``w`` was, and so is ``best``."""
     w, best = 2.0 * u, u.copy()
     last = w.copy()
@@ -215,7 +215,7 @@ def test_what_is_returned_again_is_not_the_caller_s() -> None:
 
 
 APART = [
-    copied_before_a_branch, copied_before_rounds, kept_from_an_earlier_round, exchanged_copies,
+    copied_before_a_branch, copied_before_iterations, kept_from_an_earlier_iteration, exchanged_copies,
     stored_and_copied, both_hand_on, slope_is_an_argument,
 ]
 

@@ -254,7 +254,7 @@ def settle_jax(x):
     return lax.scan(step, state, None, 40)[0][1]
 
 
-def rounds(x):
+def iterations(x):
     for k in range(5):
         if k % 2 == 0:
             x = x - 0.1 * calque.pmean(x * x, "i")
@@ -262,7 +262,7 @@ def rounds(x):
     return x
 
 
-def rounds_jax(x):
+def iterations_jax(x):
     for k in range(5):
         if k % 2 == 0:
             x = x - 0.1 * lax.pmean(x * x, "i")
@@ -276,7 +276,7 @@ def chosen(x):
     return np.log(calque.psum(np.exp(x), "i")) * x
 
 
-@pytest.mark.parametrize("mine, other", [(settle, settle_jax), (rounds, rounds_jax)])
+@pytest.mark.parametrize("mine, other", [(settle, settle_jax), (iterations, iterations_jax)])
 def test_in_loops(mine: Any, other: Any) -> None:
     x = RNG.normal(size=5)
     many = calque.vmap(mine, axis_name="i")

@@ -40,7 +40,7 @@ def chosen() -> list[tuple[Composition, str]]:
     """All pairs of a composition and a program; else a stratified sample of them.
 
     Every composition of one with every program, every composition of two with some, every program
-    with one of three: in a round robin with steps that share no factor, so that all come up.
+    with one of three: in an alternation with steps that share no factor, so that all come up.
     """
     names = list(PROGRAMS)
     if EVERYTHING:

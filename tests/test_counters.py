@@ -56,7 +56,7 @@ def read_after_it_counted(x: Any) -> Any:
     return total
 
 
-def by_another_number_each_round(x: Any) -> Any:
+def by_another_number_each_iteration(x: Any) -> Any:
     total, place = 1.0, 0
     for k in range(4):
         total = total * np.cos(x[place])
@@ -81,7 +81,7 @@ def of_a_while(x: Any) -> Any:
     return total
 
 
-def of_a_loop_without_rounds(x: Any) -> Any:
+def of_a_loop_without_iterations(x: Any) -> Any:
     total, place = 1.0, 3
     for _ in range(x.size, 2):
         total = total * np.cos(x[place])
@@ -99,10 +99,10 @@ def narrow(x: Any) -> Any:
 
 COUNTED = [triangle, every_other_down, by_a_variable, read_after_it_counted]
 SAVED = [
-    by_another_number_each_round,
+    by_another_number_each_iteration,
     in_a_branch,
     of_a_while,
-    of_a_loop_without_rounds,
+    of_a_loop_without_iterations,
     narrow,
 ]
 

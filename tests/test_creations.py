@@ -120,7 +120,7 @@ def test_what_is_as_large_as_an_array_is_made_in_a_branch_that_is_taken() -> Non
     assert "eye" not in text or text.index("if ") < text.index("np.eye")
 
 
-def test_what_is_stored_into_is_made_in_each_round() -> None:
+def test_what_is_stored_into_is_made_in_each_iteration() -> None:
     def walk(x: Any) -> Any:
         total = np.zeros((2, 2))
         for k in range(x.size):

@@ -112,7 +112,7 @@ def test_gradient(fn: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("fn", [shortest_paths, downward, mirrored])
-def test_rounds_run_side_by_side(fn: Callable[..., Any]) -> None:
+def test_iterations_run_side_by_side(fn: Callable[..., Any]) -> None:
     text = calque.source(calque.jit(fn), matrix(4), stage="kernels")
     assert text.count("for j in vrange(") >= 2
 

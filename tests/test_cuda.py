@@ -255,7 +255,7 @@ def test_lanes_with_a_break_and_with_an_array_of_their_own():
     assert_same(on_cuda(calque.vmap(walk), cx), np.array([walk(x) for x in cx]), 1e-12)
 
 
-def test_gradients_of_lanes_save_their_rounds_in_one_array():
+def test_gradients_of_lanes_save_their_iterations_in_one_array():
     m, e = RNG.random(300), 0.5 * RNG.random(300)
     each = calque.grad(kepler)
     want = np.array([each(*pair) for pair in zip(m, e, strict=True)])
@@ -264,7 +264,7 @@ def test_gradients_of_lanes_save_their_rounds_in_one_array():
     values = np.array([kepler(*pair) for pair in zip(m, e, strict=True)])
     assert_same(on_cuda(whole, m, e), 2 * values * want, 1e-10)
     text = cuda_text(calque.vmap(each), m, e)
-    assert "cp.empty((int(most_rounds), m.shape[0]))" in text
+    assert "cp.empty((int(largest_count), m.shape[0]))" in text
     assert "for lane in" not in text
 
 

@@ -167,21 +167,21 @@ def test_loops_with_stores_and_carried_numbers() -> None:
 
 
 def escape(c, most):
-    z, rounds = 0j, 0
-    while rounds < most and abs(z) < 2.0:
+    z, iterations = 0j, 0
+    while iterations < most and abs(z) < 2.0:
         z = z * z + c
-        rounds += 1
-    return rounds, z
+        iterations += 1
+    return iterations, z
 
 
 def test_lanes() -> None:
     c = numbers(300)
     text = cuda_text(calque.vmap(escape, in_axes=(0, None)), c, 30)
-    assert "while (rounds_now < most && abs(z_now) < 2.0) {" in text
+    assert "while (iterations_now < most && abs(z_now) < 2.0) {" in text
     assert "z_now = z_now * z_now + c_now;" in text
-    rounds, z = on_cuda(calque.vmap(escape, in_axes=(0, None)), c, 30)
+    iterations, z = on_cuda(calque.vmap(escape, in_axes=(0, None)), c, 30)
     want = [escape(one, 30) for one in c]
-    np.testing.assert_array_equal(rounds, [r for r, _ in want])
+    np.testing.assert_array_equal(iterations, [r for r, _ in want])
     np.testing.assert_allclose(z, [z for _, z in want], rtol=1e-10)
 
 

@@ -175,7 +175,7 @@ PLANTED = {
     ),
     "shared memory of the last iteration": (
         "__shared__ double s[64];\n"
-        "for (int round = 0; round < 2; round++) {\n"
+        "for (int turn = 0; turn < 2; turn++) {\n"
         "    s[threadIdx.x] = x[threadIdx.x];\n"
         "    __syncthreads();\n"
         "    x[threadIdx.x] = s[63 - threadIdx.x];\n"

@@ -259,7 +259,7 @@ def test_large_arrays_that_lie_elsewhere_each_time_are_not_copied(cupy):
     fn = calque.jit(diffused)
     given = [cupy.asarray(LARGE + k) for k in range(5)]
     for k, x in enumerate(given):
-        found = cupy.asnumpy(fn(x, 0.1, 5))  # a card rounds a product and a sum once
+        found = cupy.asnumpy(fn(x, 0.1, 5))  # the card fuses a product and a sum
         np.testing.assert_allclose(found, wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-15)
     assert not capturing.captures
 

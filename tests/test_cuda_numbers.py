@@ -43,17 +43,17 @@ def shortened(x):
     return x
 
 
-def test_the_rounds_of_a_loop_do_not_hang_on_its_body():
+def test_the_iterations_of_a_loop_do_not_hang_on_its_body():
     np.testing.assert_array_equal(on_cuda(shortened, np.zeros(5)), [5.0, 4.0, 3.0, 2.0, 1.0])
 
 
 def halved_and_halved(x, n):
-    p, rounds = x[0], 0
+    p, iterations = x[0], 0
     for _ in range(n):
         p = 0.5 * p + 0.1
-    while rounds < 3 and p < 0.9:
-        p, rounds = 0.5 * p + 0.6, rounds + 1
-    for _ in range(rounds):
+    while iterations < 3 and p < 0.9:
+        p, iterations = 0.5 * p + 0.6, iterations + 1
+    for _ in range(iterations):
         p = 0.5 * p + 0.1
     return p
 

@@ -86,7 +86,7 @@ def agrees(fn: Any, *args: Any) -> str:
     return cuda_text(both, *args)
 
 
-def test_rounds_that_an_array_decides_are_counted_by_the_host() -> None:
+def test_iterations_that_an_array_decides_are_counted_by_the_host() -> None:
     text = agrees(knapsack, np.array([0.4, 0.9, 0.7]), np.array([2, 1, 3]), 5)
     assert "for w in range(capacity, int(weight_shifted), -1):" in text
 

@@ -108,7 +108,7 @@ def test_arrays_that_grow_by_rows_are_as_long_as_they_are_by_then(points: int) -
     np.testing.assert_allclose(expected[0], slopes.sum(1) - slopes.sum(0), atol=1e-10)
 
 
-def test_threads_share_rounds_that_begin_below_zero() -> None:
+def test_threads_share_iterations_that_begin_below_zero() -> None:
     x = np.arange(1.0, 10.0)
     for k in (-4, 0, 5):
         assert on_cuda(squares_from_behind, x, k) == squares_from_behind(x, k)

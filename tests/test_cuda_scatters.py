@@ -133,7 +133,7 @@ def test_gradients_of_gathers(order):
     assert_same(on_cuda(calque.grad(gathered), VECTOR, INDICES, order=order), want)
 
 
-def test_deterministic_adds_in_the_order_of_rounds():
+def test_deterministic_adds_in_the_order_of_iterations():
     function, args = ATOMIC[0]
     ordered = calque.jit(function, deterministic=True)
     assert "atomicAdd" not in cuda_text(ordered, *args)
@@ -201,7 +201,7 @@ def test_deterministic_gradients_sort_the_cells():
 
 
 @pytest.mark.parametrize("function", [to_itself, two_at_once])
-def test_more_than_one_addition_a_round_stays_in_order(function):
+def test_more_than_one_addition_an_iteration_stays_in_order(function):
     ordered = calque.jit(function, deterministic=True)
     assert "argsort" not in cuda_text(ordered, FEW, WEIGHTS)
     got, want = on_cuda(ordered, FEW, WEIGHTS, order=7), function(FEW, WEIGHTS)

@@ -201,7 +201,7 @@ def columns_stored_before(x):
     return out, x
 
 
-def rows_of_a_round(x):
+def rows_of_an_iteration(x):
     out = np.zeros(x.shape[1])
     for k in range(x.shape[1]):
         total = 0.0
@@ -220,7 +220,7 @@ TALLER = RNG.standard_normal((130, 9))
         (triangular, False),
         (columns_of_what_is_stored, True),
         (columns_stored_before, False),
-        (rows_of_a_round, False),
+        (rows_of_an_iteration, False),
     ],
 )
 def test_sums_in_loops_as_written(function, in_parts):

@@ -142,7 +142,7 @@ def test_indices_from_an_array() -> None:
 
 
 def test_a_while_around() -> None:
-    def rounds(x):
+    def iterations(x):
         count = 0
         while count < 3:
             for i in range(1, x.shape[0]):
@@ -150,11 +150,11 @@ def test_a_while_around() -> None:
             count += 1
         return np.sum(x * x)
 
-    agrees(rounds, X)
+    agrees(iterations, X)
 
 
 @pytest.mark.parametrize("cut", ["x[:k]", "np.sin(x[:k])", "np.concatenate((x[:1], x[1:k]))"])
-def test_sizes_that_change_from_round_to_round(cut: str) -> None:
+def test_sizes_that_change_from_iteration_to_iteration(cut: str) -> None:
     """An element that is out of reach in one iteration is overwritten in the next."""
     lines = [
         "def nest(x):",
@@ -240,7 +240,7 @@ def overwritten_by_what_was_there(x):
     return total
 
 
-def overwritten_as_often_as_a_round_says(x):
+def overwritten_as_often_as_an_iteration_says(x):
     y, total = np.ones(x.size, dtype=x.dtype), 0.0
     for k in range(3):
         for r in range(2 * k):
@@ -258,7 +258,7 @@ LOOPS = (
     overwritten_in_part,
     overwritten_in_a_branch,
     overwritten_by_what_was_there,
-    overwritten_as_often_as_a_round_says,
+    overwritten_as_often_as_an_iteration_says,
 )
 
 

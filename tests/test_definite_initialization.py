@@ -91,7 +91,7 @@ def test_the_test_of_an_endless_loop_is_its_flag():
 
 
 @pytest.mark.parametrize("function", [as_many, backwards])
-def test_a_loop_without_rounds_sets_nothing(function):
+def test_a_loop_without_iterations_sets_nothing(function):
     compiled = calque.jit(function)
     assert np.isclose(compiled(2.3, 3), function(2.3, 3))
     with pytest.raises(UnboundLocalError):
@@ -100,7 +100,7 @@ def test_a_loop_without_rounds_sets_nothing(function):
         compiled(2.3, 0)
 
 
-def test_what_some_rounds_set_is_refused():
+def test_what_some_iterations_set_is_refused():
     def found(v, limit):
         for i in range(v.size):
             if v[i] > limit:

@@ -13,7 +13,7 @@ from test_access_programs import stepped
 import calque
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.types import symbol
-from calque.transpiler.loops.dependence_test import may_meet
+from calque.transpiler.loops.dependence_test import may_alias_across_iterations
 
 pytest.importorskip("numba")
 
@@ -36,12 +36,12 @@ def value(dim, given: dict[str, int]) -> int:
 def touched(places, bounds, n: int, i: int) -> list[set[tuple[int, ...]]]:
     """The elements that iteration ``i`` touches by each access."""
     low, high = (value(d, {"n": n, "i": i}) for d in bounds)
-    rounds = [{"n": n, "i": i, "j": j} for j in range(low, high + 1)]
-    return [{tuple(value(d, given) for d in place) for given in rounds} for place in places]
+    iterations = [{"n": n, "i": i, "j": j} for j in range(low, high + 1)]
+    return [{tuple(value(d, given) for d in place) for given in iterations} for place in places]
 
 
 @pytest.mark.parametrize("seed", sampled(range(400), 100))
-def test_rounds_that_never_meet_do_not(seed: int) -> None:
+def test_iterations_that_never_meet_do_not(seed: int) -> None:
     """Against all iterations of small loops, one by one."""
     pick = random.Random(seed)
     builder, n, i = Builder(["n"]), symbol("n"), symbol("i")
@@ -49,24 +49,24 @@ def test_rounds_that_never_meet_do_not(seed: int) -> None:
     builder.dims.ranges["i"] = (0, n - 1)
     builder.dims.ranges["j"] = bounds
     places = [tuple(affine(pick, ["i", "j", "n"]) for _ in range(2)) for _ in range(2)]
-    if may_meet(*places, "i", frozenset(["n"]), builder):
+    if may_alias_across_iterations(*places, "i", frozenset(["n"]), builder):
         return
     for size in range(1, 6):
-        rounds = [touched(places, bounds, size, k) for k in range(size)]
-        for one, other in itertools.permutations(rounds, 2):
+        iterations = [touched(places, bounds, size, k) for k in range(size)]
+        for one, other in itertools.permutations(iterations, 2):
             assert not one[0] & other[1], (places, bounds, size)
 
 
-def test_it_tells_rounds_apart() -> None:
+def test_it_tells_iterations_apart() -> None:
     builder, n, i, j = Builder(["n"]), symbol("n"), symbol("i"), symbol("j")
     builder.dims.ranges |= {"i": (0, n - 1), "j": (0, i - 1)}
     steady = frozenset(["n"])
-    assert not may_meet((i, j), (j, i), "i", steady, builder)
-    assert not may_meet((n - 1 - i,), (n - 1 - i,), "i", steady, builder)
-    assert may_meet((j,), (j,), "i", steady, builder)
-    assert may_meet((i, j), (j, n - 1 - i), "i", steady, builder)
-    assert may_meet((i, -1), (j, i), "i", steady, builder)  # -1 is n - 1
-    assert may_meet((i, None), (i + 1, None), "i", steady, builder)
+    assert not may_alias_across_iterations((i, j), (j, i), "i", steady, builder)
+    assert not may_alias_across_iterations((n - 1 - i,), (n - 1 - i,), "i", steady, builder)
+    assert may_alias_across_iterations((j,), (j,), "i", steady, builder)
+    assert may_alias_across_iterations((i, j), (j, n - 1 - i), "i", steady, builder)
+    assert may_alias_across_iterations((i, -1), (j, i), "i", steady, builder)  # -1 is n - 1
+    assert may_alias_across_iterations((i, None), (i + 1, None), "i", steady, builder)
 
 
 def distances(x):

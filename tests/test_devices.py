@@ -225,12 +225,12 @@ def test_a_collective_under_a_test_that_differs() -> None:
     text = refused(DivergentCollective, pmap(chooses, "i"), np.arange(4.0) - 1.0)
     assert "y = psum(x, \"i\")" in text and "axis 'i'" in text and "Instead: call it before the branch" in text
 
-    def rounds(x: Any) -> Any:
+    def iterations(x: Any) -> Any:
         while x < 3.0:
             x = x + psum(1.0, "i") + pmean(x, "i")
         return x
 
-    assert "pmean(x" in refused(DivergentCollective, pmap(rounds, "i"), np.arange(4.0))
+    assert "pmean(x" in refused(DivergentCollective, pmap(iterations, "i"), np.arange(4.0))
 
 
 def test_a_collective_under_a_test_that_does_not_differ() -> None:

@@ -74,7 +74,7 @@ def twice(w: Any, x: Any) -> Any:
     return checkpoint(lambda w: checkpoint(plain)(w, x) * w)(w)
 
 
-def rounds(w: Any, x: Any, wrap: Any) -> Any:
+def iterations(w: Any, x: Any, wrap: Any) -> Any:
     y = x
     for _ in range(3):
         y = np.sin(w * y) + wrap(lambda w, y: w * psum(np.sum(y), "i"))(w, y)
@@ -85,7 +85,7 @@ def whole(w: Any, parts: Any) -> Any:
     return np.sum(np.sin(w * parts) * np.sum(w * parts, axis=0))
 
 
-def whole_rounds(w: Any, parts: Any) -> Any:
+def whole_iterations(w: Any, parts: Any) -> Any:
     for _ in range(3):
         parts = np.sin(w * parts) + w * np.sum(parts)
     return np.sum(parts)
@@ -95,8 +95,8 @@ CALLS = {
     "custom_jvp": (ruled, whole),
     "checkpoint": (once, whole),
     "checkpoint twice": (twice, lambda w, parts: w * whole(w, parts)),
-    "checkpoint in a loop": (lambda w, x: rounds(w, x, checkpoint), whole_rounds),
-    "loop": (lambda w, x: rounds(w, x, lambda f: f), whole_rounds),
+    "checkpoint in a loop": (lambda w, x: iterations(w, x, checkpoint), whole_iterations),
+    "loop": (lambda w, x: iterations(w, x, lambda f: f), whole_iterations),
 }
 
 

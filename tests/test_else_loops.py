@@ -31,7 +31,7 @@ def bound_in_the_body_or_the_clause(x):
     return found * 2
 
 
-def the_last_round_s_value(x):
+def the_last_iteration_s_value(x):
     for i in range(x.shape[0]):
         y = x[i] * 2
         if y > 1.0:
@@ -151,7 +151,7 @@ def the_body_returns_and_what_follows_reads(x):
     return w
 
 
-def known_rounds(x):
+def known_iterations(x):
     for weight, value in ((1.0, x[0]), (2.0, x[1]), (3.0, x[2])):
         if value > 0.5:
             chosen = value**2
@@ -173,9 +173,9 @@ def everywhere(x):
 
 
 PROGRAMS = [
-    *(bound_in_the_body_or_the_clause, the_last_round_s_value, of_a_while, within_a_loop),
+    *(bound_in_the_body_or_the_clause, the_last_iteration_s_value, of_a_while, within_a_loop),
     *(read_by_the_clause, an_array, a_tuple, two_breaks, the_clause_returns, the_clause_goes_on),
-    *(the_body_returns, the_body_returns_and_what_follows_reads, known_rounds, everywhere),
+    *(the_body_returns, the_body_returns_and_what_follows_reads, known_iterations, everywhere),
 ]
 
 

@@ -22,7 +22,7 @@ def masked(x, k):
     return np.sum(x[x > k] * x[:3])
 
 
-def in_rounds(x, k):
+def in_iterations(x, k):
     total = 0.0
     for _ in range(2):
         total = total + x[:k] @ x[2:6]
@@ -65,7 +65,7 @@ CASES = [
     (multiplied, 6, 2),
     (masked, 5, 2.0),
     (masked, 8, 2.0),
-    (in_rounds, 8, 4),
+    (in_iterations, 8, 4),
     (fused_with_what_stands_before, 8, 4),
     (fused_with_what_stands_before, 8, 3),
     (halves, 6, 2.0),
@@ -98,14 +98,14 @@ def size_of_what_an_arm_adds(x, k):
     return np.sum(made) + 2 * k + np.sum(x)
 
 
-def added_in_rounds(x, k):
+def added_in_iterations(x, k):
     part, total = x[:k], 0.0
     for _ in range(k - 3):
         total = total + np.sum(part * np.arange(4.0))
     return total + part.shape[0] * 100 + np.sum(x)
 
 
-@pytest.mark.parametrize("function", [only_in_an_arm, size_of_what_an_arm_adds, added_in_rounds])
+@pytest.mark.parametrize("function", [only_in_an_arm, size_of_what_an_arm_adds, added_in_iterations])
 @pytest.mark.parametrize("k", [4, 3])
 def test_what_only_an_arm_takes_to_be_equal(function, k):
     expected = function(X[:8], k)

@@ -74,7 +74,7 @@ def of_rows(x):
     return total
 
 
-def of_known_rounds(x):
+def of_known_iterations(x):
     total = 0.0
     for i, s in pairs(x, 2):
         total += s * s * (i + 1)
@@ -272,7 +272,7 @@ def taken_of_an_endless_one(x):
 
 
 PROGRAMS = [
-    *(of_rows, of_known_rounds, into_sum_and_max, into_all_and_any, into_lists, into_an_array),
+    *(of_rows, of_known_iterations, into_sum_and_max, into_all_and_any, into_lists, into_an_array),
     *(kept_expression, left_by_break, left_by_break_of_a_branch, left_by_return, endless),
     *(nested_loops, delegated, ended_by_return, recursive, of_a_closure, interleaved),
     *(yields_what_it_changes, expression_over_what_changes, given_to_a_function),

@@ -231,7 +231,7 @@ def test_a_plate_whose_rows_are_dealt_out() -> None:
     assert abs(slope - host(found[1])[2, 1, 3]) < 1e-4 * abs(slope)
 
 
-def test_rounds_that_values_of_the_run_decide() -> None:
+def test_iterations_that_values_of_the_run_decide() -> None:
     def until(x: Any) -> Any:
         n = 0
         while psum(np.sum(x * x), "i") > 1.0:

@@ -163,17 +163,17 @@ PROGRAMS = [
 ]
 
 
-def agrees(fn: Callable[..., Any], rounds: int) -> None:
-    wanted, found = leaves(fn(Y.copy(), rounds)), leaves(calque.jit(fn)(Y.copy(), rounds))
+def agrees(fn: Callable[..., Any], iterations: int) -> None:
+    wanted, found = leaves(fn(Y.copy(), iterations)), leaves(calque.jit(fn)(Y.copy(), iterations))
     for one, other in zip(wanted, found, strict=True):
         np.testing.assert_allclose(np.asarray(other), np.asarray(one), rtol=1e-12, strict=True)
 
 
 @pytest.mark.usefixtures("stepped")
 @pytest.mark.parametrize("fn", PROGRAMS)
-@pytest.mark.parametrize("rounds", [3, 40])  # more than the arrays hold at first
-def test_as_plain_python(fn: Callable[..., Any], rounds: int) -> None:
-    agrees(fn, rounds)
+@pytest.mark.parametrize("iterations", [3, 40])  # more than the arrays hold at first
+def test_as_plain_python(fn: Callable[..., Any], iterations: int) -> None:
+    agrees(fn, iterations)
 
 
 @pytest.mark.parametrize("fn", [slices, counted_from_the_end, two_loops, while_it_is_walked])

@@ -162,7 +162,7 @@ def test_one_question_before_the_loop(f: Callable[..., Any], args: tuple[Any, ..
 
 
 @pytest.mark.parametrize(("f", "args"), KEPT, ids=lambda v: getattr(v, "__name__", ""))
-def test_where_each_round_must_ask(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def test_where_each_iteration_must_ask(f: Callable[..., Any], args: tuple[Any, ...]) -> None:
     text = str(calque.source(calque.jit(f), *args))
     assert "checked_index" in text
     assert "else:" not in text
@@ -227,7 +227,7 @@ def test_a_counter_that_is_read_later(start: int, stop: int) -> None:
     assert_as_python(counted_on, PACKED, start, stop)
 
 
-def test_the_error_comes_after_the_stores_of_the_rounds_before() -> None:
+def test_the_error_comes_after_the_stores_of_the_iterations_before() -> None:
     """Python stores into y[39] before it finds no y[40]."""
     assert assert_as_python(stored, PACKED, X, 36) == "IndexError"
 
@@ -249,10 +249,10 @@ def strided(y, x, start):
     return total
 
 
-def many_rounds(y, x, start, rounds):
+def many_iterations(y, x, start, iterations):
     """More iterations than elements: Python stops at the first index out of range."""
     for i in range(2):
-        for j in range(rounds):
+        for j in range(iterations):
             y[start + j] += x[i]
     return np.sum(y)
 
@@ -274,9 +274,9 @@ def test_ends_that_are_inside_by_overflow_alone() -> None:
     """With so many iterations the last index, modulo 2**64, is the first one, or negative."""
     long = np.broadcast_to(np.ones(1), 2**48 + 1)
     assert assert_error(strided, PACKED, long, 0)
-    for rounds in (2**63 - 1, 2**63 - 2, 2**62):
-        assert assert_as_python(many_rounds, PACKED, X, 5, rounds) == "IndexError"
-        assert assert_as_python(many_rounds, PACKED, X, -5, rounds) == "IndexError"
+    for iterations in (2**63 - 1, 2**63 - 2, 2**62):
+        assert assert_as_python(many_iterations, PACKED, X, 5, iterations) == "IndexError"
+        assert assert_as_python(many_iterations, PACKED, X, -5, iterations) == "IndexError"
 
 
 def assert_error(f: Callable[..., Any], *args: Any) -> bool:

@@ -266,10 +266,10 @@ def steps_of(count: int) -> Any:
 
     def solve(g, y):
         x, after = np.zeros(y.size), -y
-        rounds = 0
-        while rounds < count if count else np.max(np.abs(after - x)) > 1e-13:
+        iterations = 0
+        while iterations < count if count else np.max(np.abs(after - x)) > 1e-13:
             x, after = after, g(after) + after - y
-            rounds += 1
+            iterations += 1
         return after
 
     return solve

@@ -121,7 +121,7 @@ def diagonal(x, rows, k):
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 6])
-def test_bands_without_rounds(size: int) -> None:
+def test_bands_without_iterations(size: int) -> None:
     x, jitted = RNG.normal(size=size), calque.jit(diagonal)
     for rows in (0, 1, 5):
         np.testing.assert_allclose(jitted(x, rows, -1), diagonal(x, rows, -1), rtol=1e-13)

@@ -225,7 +225,7 @@ def halves(A, C, B):
     return np.sum(B * B)
 
 
-def test_sums_that_read_what_rounds_before_store(monkeypatch: Any) -> None:
+def test_sums_that_read_what_iterations_before_store(monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     args = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 5)), RNG.normal(size=(5, 4))
     assert np.isclose(calque.jit(halves)(*(a.copy() for a in args)), halves(*(a.copy() for a in args)))
@@ -264,7 +264,7 @@ def chosen_columns(A, v, k):
 
 
 @pytest.mark.parametrize("fn", [scaled_columns, scaled_by_counters, chosen_columns])
-def test_rounds_that_raise(fn: Any, monkeypatch: Any) -> None:
+def test_iterations_that_raise(fn: Any, monkeypatch: Any) -> None:
     """Also without elements; and a zero-trip loop raises nothing."""
     monkeypatch.setenv("CALQUE_JIT", "0")
     jitted = calque.jit(fn)
@@ -280,6 +280,6 @@ def test_rounds_that_raise(fn: Any, monkeypatch: Any) -> None:
                 np.testing.assert_allclose(jitted(A, v, k), want, rtol=1e-12)
 
 
-def test_numbers_that_all_rounds_share_are_before_them() -> None:
+def test_numbers_that_all_iterations_share_are_before_them() -> None:
     source = calque.jit(scaled_columns).source(np.ones((4, 4)), np.ones(4), 2, stage="kernels")
     assert lines_of_loops(source)[1].startswith("for i ") and "if 0 < m:" in source, source

@@ -18,9 +18,9 @@ import numpy as np
 import calque
 from calque.runtime.kernels.kept_memory import keep_memory
 
-def walk(x, rounds):
+def walk(x, iterations):
     t = 0.0
-    while t < rounds:
+    while t < iterations:
         x = np.sin(x) * 1.01
         t = t + 1.0
     return np.sum(x)

@@ -200,7 +200,7 @@ def swapped(x):
     return a[0] * b[1] + k
 
 
-def found_in_rounds(x):
+def found_in_iterations(x):
     """A loop that is left in the middle, by what it has just stored."""
     y, total = x.copy(), 0.0
     for i in range(y.shape[0] - 1):
@@ -211,9 +211,9 @@ def found_in_rounds(x):
     return total + y[1]
 
 
-@pytest.mark.parametrize("function", [grows, stores_ahead, replaced, swapped, found_in_rounds])
+@pytest.mark.parametrize("function", [grows, stores_ahead, replaced, swapped, found_in_iterations])
 @pytest.mark.parametrize("jitted", [False, True])
-def test_tests_of_loops_read_what_the_round_has_stored(function, jitted):
+def test_tests_of_loops_read_what_the_iteration_has_stored(function, jitted):
     x = np.array([[0.3, -1.2, 0.9], [0.9, -3.6, 2.7], [-0.1, 1.6, 0.5], [20.0, 0.8, 0.9]])
     way = np.cos(np.arange(12.0)).reshape(4, 3)
     wanted = np.array([function(row) for row in x])
@@ -280,7 +280,7 @@ def test_what_an_arm_leaves_as_it_was(function, jitted):
     np.testing.assert_allclose(np.sum(gradients(x) * way, axis=1), slopes, rtol=1e-6, atol=1e-7)
 
 
-def longer_each_round(x):
+def longer_each_iteration(x):
     y = x[:1]
     while y.shape[0] < 5 and y[-1] < 3.0:
         y = np.concatenate([y, y[-1:] * 1.5 + 0.3])
@@ -288,10 +288,10 @@ def longer_each_round(x):
 
 
 def summed(x):
-    return np.sum(longer_each_round(x) ** 2)
+    return np.sum(longer_each_iteration(x) ** 2)
 
 
-def test_arrays_of_another_size_in_each_round():
+def test_arrays_of_another_size_in_each_iteration():
     """They have no common shape: each example runs the loop, and what comes out has to be summed."""
     x = np.array([[0.31, -1.2], [0.9, -3.6], [-0.13, 1.6], [4.0, 0.8]])
     wanted = [summed(row) for row in x]
@@ -300,7 +300,7 @@ def test_arrays_of_another_size_in_each_round():
     slopes = [(summed(row + [1e-6, 0]) - summed(row - [1e-6, 0])) / 2e-6 for row in x]
     np.testing.assert_allclose(calque.vmap(calque.grad(summed))(x)[:, 0], slopes, rtol=1e-7)
     with pytest.raises(UnsupportedFunction, match="of another size"):
-        calque.vmap(longer_each_round)(x)
+        calque.vmap(longer_each_iteration)(x)
 
 
 def up_to_the_first_large_one(x):
@@ -312,7 +312,7 @@ def up_to_the_first_large_one(x):
 
 
 @pytest.mark.parametrize("jitted", [False, True])
-def test_an_element_that_the_round_has_read_is_not_there_in_the_next(jitted: bool) -> None:
+def test_an_element_that_the_iteration_has_read_is_not_there_in_the_next(jitted: bool) -> None:
     rows = np.array([[0.1, 0.2, 0.3], [0.1, 2.0, 0.3], [0.5, 0.2, 1.9], [3.0, 0.1, 0.2]])
     wrap = calque.jit if jitted else lambda f: f
     found = wrap(calque.vmap(up_to_the_first_large_one))(rows)

@@ -82,7 +82,7 @@ CARRIED = [appended, appended_by_some, adaptive, by_either_arm, numbers]
 SOME = [of_other_types, two_before]
 
 
-def two_in_a_round(k, h, end):
+def two_in_an_iteration(k, h, end):
     hs = [h]
     while len(hs) < 2 * end:
         hs.append(np.sin(k * hs[-1]))
@@ -130,7 +130,7 @@ def from_nothing(k, h, end):
     return np.sum(np.array(hs) ** 2) + np.sum(h)
 
 
-OTHERS = [two_in_a_round, taken_back, replaced, stored_into, from_nothing]
+OTHERS = [two_in_an_iteration, taken_back, replaced, stored_into, from_nothing]
 
 
 def arguments(n: int = 5) -> tuple[Any, ...]:
@@ -170,7 +170,7 @@ def test_the_last_element_is_not_read_back(f: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("f", CARRIED, ids=lambda f: f.__name__)
-def test_no_round_copies_or_sums_all_rows(f: Callable[..., Any]) -> None:
+def test_no_iteration_copies_or_sums_all_rows(f: Callable[..., Any]) -> None:
     text = calque.source(calque.jit(calque.grad(f, argnums=(0, 1))), *arguments())
     assert "hs.copy()" not in text and "broadcast_to" not in text and ".shape[0] == 1" not in text
 

@@ -64,7 +64,7 @@ def changed_after_it_was_put(x):
     return np.sum(np.array(rows) ** 2)
 
 
-def changed_a_round_later(x):
+def changed_an_iteration_later(x):
     rows = []
     r = [1.0, 1.0]
     for i in range(x.shape[0]):
@@ -252,7 +252,7 @@ def compared_rows(x):
         dicts,
         the_longest_path,
         changed_after_it_was_put,
-        changed_a_round_later,
+        changed_an_iteration_later,
         one_list_put_many_times,
         changed_after_the_loop,
         changed_on_one_path,

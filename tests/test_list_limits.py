@@ -50,7 +50,7 @@ def a_scalar_after_an_array(x, n):
 @pytest.mark.parametrize(
     "fn", [more_than_fit_at_first, integers_as_floats, a_scalar_after_an_array]
 )
-def test_of_many_rounds(fn: Callable[..., Any]) -> None:
+def test_of_many_iterations(fn: Callable[..., Any]) -> None:
     np.testing.assert_allclose(calque.jit(fn)(X, 50), fn(X, 50), rtol=1e-13)
     slope = (fn(X + 1e-6, 50) - fn(X - 1e-6, 50)) / 2e-6
     np.testing.assert_allclose(np.sum(calque.grad(fn)(X, 50)), slope, rtol=1e-6)

@@ -48,7 +48,7 @@ def in_an_arm(x):
     return a + b * 2 + c * c
 
 
-def of_each_round(x):
+def of_each_iteration(x):
     total = 0.0
     for i in range(len(x)):
         found = [0.0] * 3
@@ -326,7 +326,7 @@ PROGRAMS = [
     counts,
     sums_of_classes,
     in_an_arm,
-    of_each_round,
+    of_each_iteration,
     appended_to_afterwards,
     stored_and_grown,
     asked_in_the_test,

@@ -80,7 +80,7 @@ def rows_of_a_sum(x):
     return u[n][0] * 2 + t[0][0]
 
 
-def one_row_each_round(x):
+def one_row_each_iteration(x):
     n = len(x)
     t = []
     row = [0.0] * n
@@ -90,7 +90,7 @@ def one_row_each_round(x):
     return t[n - 1][0] * 2 + row[0]
 
 
-def one_known_row_each_round(x):
+def one_known_row_each_iteration(x):
     t = []
     row = [0.0, 1.0]
     for _ in range(len(x)):
@@ -129,8 +129,8 @@ PROGRAMS = [
     a_row_twice,
     rows_added_again,
     rows_of_a_sum,
-    one_row_each_round,
-    one_known_row_each_round,
+    one_row_each_iteration,
+    one_known_row_each_iteration,
     rows_of_another,
     rows_of_a_matrix,
     a_slice_replaced,
@@ -163,7 +163,7 @@ def test_arms_that_append_equally_often_need_no_count() -> None:
     assert "out = np.empty(x.shape[0])" in text and "count" not in text
 
 
-def an_array_each_round(x):
+def an_array_each_iteration(x):
     t = []
     r = np.zeros(2)
     for _ in range(len(x)):
@@ -172,7 +172,7 @@ def an_array_each_round(x):
     return t[-1][1] + t[0][0]
 
 
-def a_row_each_round(x):
+def a_row_each_iteration(x):
     m = np.outer(x, x)
     t = []
     for _ in range(len(x)):
@@ -190,7 +190,7 @@ def an_array_again(x):
     return t[-1][1] + t[0][0]
 
 
-@pytest.mark.parametrize("fn", [an_array_each_round, a_row_each_round, an_array_again])
+@pytest.mark.parametrize("fn", [an_array_each_iteration, a_row_each_iteration, an_array_again])
 def test_an_array_that_a_list_holds_twice(fn: Callable[..., Any]) -> None:
     """The store would have to be seen through two elements: refused."""
     with pytest.raises(AliasUndecided):

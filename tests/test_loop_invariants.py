@@ -105,12 +105,12 @@ def test_what_is_stored_into_or_given_on_stays(program: Any) -> None:
     assert any(word in line for line in inside for word in (" + 0.5", " * 2.0", "A * A"))
 
 
-def test_a_loop_without_rounds_warns_of_nothing() -> None:
+def test_a_loop_without_iterations_warns_of_nothing() -> None:
     """The logarithm of -1 is never taken."""
 
-    def logarithm(a, rounds):
+    def logarithm(a, iterations):
         s = 0.0
-        for _ in range(rounds):
+        for _ in range(iterations):
             s = s + np.sum(np.log(a) * a)
         return s
 

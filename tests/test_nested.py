@@ -80,7 +80,7 @@ def test_a_cotangent_of_another_rank_is_refused(cotangent: Any) -> None:
         value(pulled, X)
 
 
-def test_every_example_goes_round_its_own_number_of_times() -> None:
+def test_every_example_iterates_its_own_number_of_times() -> None:
     def repeated(x, n):
         s = x
         for _ in range(n):

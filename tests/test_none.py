@@ -180,7 +180,7 @@ def test_other_lengths_make_no_program() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_without_a_round(n: int) -> None:
+def test_without_an_iteration(n: int) -> None:
     def searched(x):
         best = None
         for i in range(x.shape[0]):

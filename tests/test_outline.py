@@ -153,7 +153,7 @@ def test_a_clone_of_a_kernel_is_well_formed() -> None:
     verify(Function("f", function.params, body, None))
 
 
-def test_the_space_is_the_loops_whose_rounds_are_independent() -> None:
+def test_the_space_is_the_loops_whose_iterations_are_independent() -> None:
     def product(x, y):
         return x[:, None] * y
 

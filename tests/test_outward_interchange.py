@@ -90,13 +90,13 @@ def levels(u, w):
 
 
 def escaped(x):
-    rounds = np.zeros(x.shape, dtype=np.int64)
+    iterations = np.zeros(x.shape, dtype=np.int64)
     z = np.zeros_like(x)
     for n in range(9):
         inside = np.abs(z) < 2.0
-        rounds[inside] = n
+        iterations[inside] = n
         z[inside] = z[inside] ** 2 + x[inside]
-    return z + rounds
+    return z + iterations
 
 
 def loops_within(x):
@@ -232,14 +232,14 @@ def test_compiled(fn: Callable[..., Any], parallel: bool) -> None:
 # divisions of Python's numbers, which raise ZeroDivisionError, also where there are no elements
 
 
-def divided(x, n, rounds):
-    for _ in range(rounds):
+def divided(x, n, iterations):
+    for _ in range(iterations):
         x = x + 10 // n
     return x
 
 
-def divided_in_arms(x, n, rounds):
-    for k in range(rounds):
+def divided_in_arms(x, n, iterations):
+    for k in range(iterations):
         if k == 0:
             x = x * (1.0 / n)
         else:
@@ -247,8 +247,8 @@ def divided_in_arms(x, n, rounds):
     return x
 
 
-def divided_late(x, n, rounds):
-    for k in range(rounds):
+def divided_late(x, n, iterations):
+    for k in range(iterations):
         if k == 2:
             x = x * (1.0 / n)
         else:
@@ -262,15 +262,15 @@ def test_divisions_by_zero(fn: Callable[..., Any], monkeypatch: Any) -> None:
     kind = int if fn is divided else float
     for size in (0, 3):
         for n in (0, 4):
-            for rounds in (0, 2, 3):
+            for iterations in (0, 2, 3):
                 x = RNG.normal(size=size)
                 try:
-                    expected = fn(x, kind(n), rounds)
+                    expected = fn(x, kind(n), iterations)
                 except ZeroDivisionError:
                     with pytest.raises(ZeroDivisionError):
-                        calque.jit(fn)(x, kind(n), rounds)
+                        calque.jit(fn)(x, kind(n), iterations)
                 else:
-                    np.testing.assert_allclose(calque.jit(fn)(x, kind(n), rounds), expected)
+                    np.testing.assert_allclose(calque.jit(fn)(x, kind(n), iterations), expected)
 
 
 def test_a_division_by_zero_on_threads() -> None:
@@ -330,8 +330,8 @@ def random_program(seed: int) -> tuple[Callable[..., Any], str]:
     lines = ["def program(a, b, v):", "    a, b, v = a.copy(), b.copy(), v.copy()"]
     lines += ["    t = 0.25", "    w = a * b"]
     for _ in range(draw.randint(1, 2)):
-        rounds = draw.choice(["range(3)", "range(2, -1, -1)", "range(a.shape[1])"])
-        lines += [f"    for r in {rounds}:", *indented(indented(statements(draw, 0)))]
+        iterations = draw.choice(["range(3)", "range(2, -1, -1)", "range(a.shape[1])"])
+        lines += [f"    for r in {iterations}:", *indented(indented(statements(draw, 0)))]
     lines += ["    return np.sum(a * a) + np.sum(a * b) + np.sum(v * v * v) + t * np.sum(w)"]
     text = "\n".join(lines) + "\n"
     name = f"<outward {seed}>"

@@ -36,7 +36,7 @@ def read_first(a):
     return b * y
 
 
-def of_no_round(a):
+def of_no_iteration(a):
     for y in []:
         pass
     return a * y
@@ -87,7 +87,7 @@ def in_a_generator(a):
     return sum(items())
 
 
-MISSING = [deleted, deleted_parameter, read_first, of_no_round, in_a_function_within, of_the_function_around, imported_later, augmented, in_a_comprehension, in_a_generator]
+MISSING = [deleted, deleted_parameter, read_first, of_no_iteration, in_a_function_within, of_the_function_around, imported_later, augmented, in_a_comprehension, in_a_generator]
 
 
 @pytest.mark.parametrize("how", [lambda f: f, calque.jit], ids=["plain", "jit"])

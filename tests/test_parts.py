@@ -63,7 +63,7 @@ def slopes(y):
 
 
 @pytest.mark.parametrize("fn", [differences, slopes])
-def test_what_a_round_writes_is_not_read_from_before(fn: Callable[..., Any]) -> None:
+def test_what_an_iteration_writes_is_not_read_from_before(fn: Callable[..., Any]) -> None:
     y = RNG.normal(size=6)
     np.testing.assert_allclose(calque.jit(fn)(y), fn(y), rtol=1e-13)
     h = 1e-6

@@ -33,17 +33,17 @@ PASSES = {p.name: p for p in (*pipeline.CORE_PASSES, *pipeline.KERNEL_PASSES)}
 WITHOUT = {  # passes without examples, and why
     "inline_calls": "what is called is no statement of Core's text",
     "spread_phases": "phases are not in the text",
-    "compare_sizes": "it asks which sizes an operation took to be equal, which the text does not say",
+    "insert_shape_guards": "it asks which sizes an operation took to be equal, which the text does not say",
     "gather": "it asks which iterations a reverse loop undoes, which the text does not say",
-    "mark_inside": "the frontend has marked what it proves, in all examples",
+    "mark_in_bounds": "the frontend has marked what it proves, in all examples",
     "mark_parallel": "its marks are seen in other passes' examples; tests/test_parallel_loops.py",
-    "keep_off_threads": "it undoes marks; tests/test_parallel_loops.py",
-    "weigh": "it writes what explain prints; tests/test_parallel_loops.py",
-    "creations_first": "it moves what no kernel can make; tests/test_creations.py",
+    "demote_parallel_to_serial": "it undoes marks; tests/test_parallel_loops.py",
+    "estimate_parallel_work": "it writes what explain prints; tests/test_parallel_loops.py",
+    "hoist_creations": "it moves what no kernel can make; tests/test_creations.py",
     "forward_terms": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
     "fuse_scans": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
     "scan_in_parts": "what is a scan is a verdict, not in the text; tests/test_cuda_scans.py",
-    "split_bands": "it asks for sizes of a call; tests/test_index_set_splitting.py",
+    "split_index_set": "it asks for sizes of a call; tests/test_index_set_splitting.py",
 }
 SIZE = 64  # of every axis of an argument, where a pass chooses by the sizes of the call
 

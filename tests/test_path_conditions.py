@@ -330,7 +330,7 @@ def test_what_follows_from_facts_is_true():
     assert claims > 40
 
 
-def read_in_each_round(x, y):
+def read_in_each_iteration(x, y):
     m, s, k = len(y), 0.0, 0
     for i in range(m, len(x)):
         s += x[m] * k
@@ -338,7 +338,7 @@ def read_in_each_round(x, y):
     return s
 
 
-def stored_in_each_round(x, y):
+def stored_in_each_iteration(x, y):
     m, s, k = len(y), 0.0, 0
     for i in range(m, len(x)):
         s = s + x[i]
@@ -358,9 +358,9 @@ def banded(x, y):
     return H
 
 
-@pytest.mark.parametrize("function", [read_in_each_round, stored_in_each_round, banded])
+@pytest.mark.parametrize("function", [read_in_each_iteration, stored_in_each_iteration, banded])
 @pytest.mark.parametrize("sizes", [(6, 3), (3, 6), (4, 4)])
-def test_no_access_before_a_loop_that_has_no_rounds(function, sizes):
+def test_no_access_before_a_loop_that_has_no_iterations(function, sizes):
     """The proof that an index is in range holds only if its loop has an iteration."""
     x, y = (np.arange(1.0, n + 1) for n in sizes)
     generated = python_of(function, x, y, name=f"{function.__name__}_jit")

@@ -39,7 +39,7 @@ def assert_phased(text: str, *quoted: str) -> None:
         assert f"# {statement}\n" in reverse
 
 
-def test_a_batch_that_goes_its_own_number_of_rounds() -> None:
+def test_a_batch_that_goes_its_own_number_of_iterations() -> None:
     a, x = np.array([2.0, 9.0]), np.array([1.0, 5.0])
     text = text_of(calque.vmap(calque.grad(root)), a, x)
     assert_phased(text, "while np.abs(x * x - a) > 1e-10:", "x = 0.5 * (x + a / x)")

@@ -7,6 +7,7 @@ import pytest
 
 import calque
 from calque.transpiler import pipeline
+from calque.transpiler.autodiff import reverse
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core, debug
 from calque.transpiler.ir.dims import Dims
@@ -131,7 +132,7 @@ KERNEL_PASSES = sorted(
     {
         each.name
         for each in pipeline.KERNEL_PASSES
-        if each.name not in ("weigh", "sort_scatters") and each.when is not pipeline._on_grid
+        if each.name not in ("estimate_parallel_work", "sort_scatters") and each.when is not pipeline._on_grid
     }
 )
 
@@ -143,7 +144,8 @@ def test_the_program_is_printed_after_any_pass(
     monkeypatch.setenv("CALQUE_PRINT_AFTER", name)
     calque.source(calque.jit(calque.grad(carried)), np.ones(5))
     said = capsys.readouterr().err
-    times = [each.name for each in (*pipeline.CORE_PASSES, *pipeline.KERNEL_PASSES)].count(name)
+    lists = (reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP, pipeline.CORE_PASSES, pipeline.KERNEL_PASSES)
+    times = [each.name for passes in lists for each in passes].count(name)
     assert said.count(f"# after {name}\ncarried") == times > 0
 
 

@@ -69,7 +69,7 @@ def a_counter_is_read_before_it_counts(x):
     return total
 
 
-def a_key_of_an_earlier_round(x):
+def a_key_of_an_earlier_iteration(x):
     last, total = {}, 0.0
     for v in x:
         if "v" in last:
@@ -132,7 +132,7 @@ def yielding_class(x):
 EXACT = [
     a_default_is_counted_up,
     a_counter_is_read_before_it_counts,
-    a_key_of_an_earlier_round,
+    a_key_of_an_earlier_iteration,
     a_key_with_a_default,
     keys_counted_in_a_loop,
     in_place_operators,

@@ -45,7 +45,7 @@ def in_an_arm(v):
     return s + z[0]
 
 
-def within_rounds(v):
+def within_iterations(v):
     s = 0.0
     for i in range(3):
         z = v * (1.0 + i)
@@ -65,7 +65,7 @@ def schur_complements(v):
     return s
 
 
-def no_round(v):
+def no_iteration(v):
     z = v * 2.0
     while len(z) > 20:
         z = z[1:] * z[:-1]
@@ -77,7 +77,7 @@ def differences(function: Callable[..., Any], v: np.ndarray, *rest: Any) -> np.n
     return np.array([function(v + e, *rest) - function(v - e, *rest) for e in steps]) / (2 * STEP)
 
 
-PROGRAMS = [pyramid, in_an_arm, within_rounds, schur_complements, no_round]
+PROGRAMS = [pyramid, in_an_arm, within_iterations, schur_complements, no_iteration]
 
 
 @pytest.mark.parametrize("function", PROGRAMS)

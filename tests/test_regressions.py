@@ -325,15 +325,15 @@ def test_function_that_always_raises():
 # a loop whose iterations differ in rank is unrolled, once its length is known
 
 
-def splits_in_halves(x, rounds):
+def splits_in_halves(x, iterations):
     y = x
-    for k in range(rounds):
-        even, odd = y.reshape(2, 2 ** (rounds - 1 - k), 2**k)
+    for k in range(iterations):
+        even, odd = y.reshape(2, 2 ** (iterations - 1 - k), 2**k)
         y = np.stack([even + 2.0 * odd, even * odd], axis=1)
     return np.sum(y.reshape(-1) * np.arange(8.0))
 
 
-def test_a_run_time_loop_whose_rounds_differ_in_rank() -> None:
+def test_a_run_time_loop_whose_iterations_differ_in_rank() -> None:
     x = np.linspace(0.2, 1.1, 8)
     step, way = 1e-6, np.cos(np.arange(8.0))
     slope = splits_in_halves(x + step * way, 3) - splits_in_halves(x - step * way, 3)
@@ -475,7 +475,7 @@ def halves(y, B):
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
-def test_a_nest_without_rounds_saves_nothing(n: int) -> None:
+def test_a_nest_without_iterations_saves_nothing(n: int) -> None:
     """Space was counted by the last iteration of the outer loop, and a zero-trip loop has none."""
     y, B = np.linspace(0.5, 1.0, n), np.linspace(1.0, 2.0, n * n).reshape(n, n)
     y_bar, B_bar = calque.grad(halves, argnums=(0, 1))(y, B)
@@ -491,7 +491,7 @@ def handed_on(A, x):
 
 @pytest.mark.parametrize("shape", [(4, 3, 2), (4, 2, 3)])
 @pytest.mark.parametrize("transformed", [calque.grad, calque.jit], ids=["grad", "jit"])
-def test_rounds_that_do_not_fit_together(transformed, shape):
+def test_iterations_that_do_not_fit_together(transformed, shape):
     """The second product has no vector of the right size; compiled, it read beyond the first."""
     with pytest.raises(errors.ShapeError):
         transformed(handed_on)(np.ones(shape), np.ones(shape[2]))

@@ -79,7 +79,7 @@ def allocated(function: core.Function) -> list[core.Apply]:
     return [
         s
         for s in core.walk(function.body)
-        if isinstance(s, core.Apply) and s.primitive.name == "space for rounds"
+        if isinstance(s, core.Apply) and s.primitive.name == "space for iterations"
     ]
 
 
@@ -238,13 +238,13 @@ def turned_by_a_test(x, k):
     return -x
 
 
-def turned_by_rounds(x, k):
+def turned_by_iterations(x, k):
     for i in range(k):
         x = x * 3 if i > 2 else -x
     return x
 
 
-@pytest.mark.parametrize("function", [turned_by_a_test, turned_by_rounds])
+@pytest.mark.parametrize("function", [turned_by_a_test, turned_by_iterations])
 @pytest.mark.parametrize("x", [1.5, np.float32(1.5), np.ones(2), np.ones(2, np.float32)])
 def test_a_gradient_has_the_dtype_where_arms_give_whole_numbers(function, x):
     for k in (0, 1, 5):

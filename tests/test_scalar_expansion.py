@@ -114,7 +114,7 @@ def in_order(A, B, D, E):
     return A, B
 
 
-def test_rounds_that_wait_for_each_other(monkeypatch: Any) -> None:
+def test_iterations_that_wait_for_each_other(monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
     args = RNG.normal(size=(4, 6, 6))
     want = in_order(*(a.copy() for a in args))

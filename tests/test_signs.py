@@ -143,7 +143,7 @@ def test_the_adjoint_of_a_sum_is_not_carried_through_its_loops() -> None:
     assert np.all(calque.jit(calque.grad(energy))(x) == found)
 
 
-def test_an_adjoint_that_all_rounds_read_is_read_from_before_the_loop() -> None:
+def test_an_adjoint_that_all_iterations_read_is_read_from_before_the_loop() -> None:
     def walk(p, scale):
         x = np.zeros(2)
         for _ in range(3):

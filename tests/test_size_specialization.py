@@ -137,7 +137,7 @@ def test_a_saved_module_is_verified_and_refuses_another_size(
         few_saved.lengths_jit(normal(5, 4))
 
 
-def test_enough_rounds_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enough_iterations_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_specialization, "OFTEN", OFTEN)
     jitted = calque.jit(softmax)
     jitted(normal(3, 4))

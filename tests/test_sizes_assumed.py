@@ -71,7 +71,7 @@ def third_in_an_arm(x, k):
     return y
 
 
-def third_in_rounds(x, k):
+def third_in_iterations(x, k):
     y = x.copy()
     for i in range(k):
         if i == 4:
@@ -91,7 +91,7 @@ def divided_in_an_arm(x, k):
     return x * (3 // (n - 2)) if k > 3 else x + 5 % n
 
 
-@pytest.mark.parametrize("function", [third_in_an_arm, third_in_rounds, divided_in_an_arm])
+@pytest.mark.parametrize("function", [third_in_an_arm, third_in_iterations, divided_in_an_arm])
 def test_what_cannot_be_there_is_an_error_where_it_is_reached(function):
     """Sizes say that an index is outside, but whether it is read is known at run time."""
     compiled = calque.jit(function)
@@ -127,14 +127,14 @@ def as_long_in_a_branch(x, y):
     return s + np.sum(x[:k] * 2.0)
 
 
-def as_long_in_each_round(x, y):
+def as_long_in_each_iteration(x, y):
     k, s = counted(x), 0.0
     for i in range(k):
         s += np.sum((x[:k] + y) * x[i])
     return s + np.sum(x[:k] + y[:k])
 
 
-def grown_in_rounds(x, y):
+def grown_in_iterations(x, y):
     k, s = counted(x), 0.0
     a = x[:k] * 1.0
     b = x[:k] + 1.0
@@ -155,7 +155,7 @@ def stored_as_long(x, y):
 
 @pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy spreads sizes
 @pytest.mark.parametrize(
-    "function", [as_long_in_a_branch, as_long_in_each_round, grown_in_rounds, stored_as_long]
+    "function", [as_long_in_a_branch, as_long_in_each_iteration, grown_in_iterations, stored_as_long]
 )
 @pytest.mark.parametrize("ones", [0, 1, 3, 4])
 def test_sizes_that_only_the_running_program_knows(function, ones):
@@ -170,7 +170,7 @@ def test_sizes_that_only_the_running_program_knows(function, ones):
                 compiled(x, y)
             continue
         np.testing.assert_allclose(compiled(x, y), expected, rtol=1e-13)
-        if function is grown_in_rounds:
+        if function is grown_in_iterations:
             continue  # the sweep raises: it does not save what changes its size
         steps = 1e-6 * np.eye(6)
         wanted = [(function(x + s, y) - function(x - s, y)) / 2e-6 for s in steps]

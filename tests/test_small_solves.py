@@ -78,8 +78,8 @@ def likelihood(S, x):
 def gauss_newton(p, x, y):
     """The parameters of a decaying wave, from where it starts; until the step is short."""
     step = 1.0
-    rounds = 0
-    while step > 1e-8 and rounds < 30:
+    iterations = 0
+    while step > 1e-8 and iterations < 30:
         wave = np.exp(-p[1] * x)
         r = p[0] * wave * np.cos(p[2] * x) - y
         J = np.empty((x.size, 3))
@@ -89,7 +89,7 @@ def gauss_newton(p, x, y):
         change = np.linalg.solve(J.T @ J, J.T @ r)
         p = p - change
         step = np.sqrt(np.sum(change**2))
-        rounds += 1
+        iterations += 1
     return p
 
 

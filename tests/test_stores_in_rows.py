@@ -171,7 +171,7 @@ def the_diagonal_and_a_row(a, d):
 
 
 @pytest.mark.parametrize("function", [one_row_stored_after_all, the_diagonal_and_a_row])
-def test_a_row_that_another_round_makes(function):
+def test_a_row_that_another_iteration_makes(function):
     a, d = np.random.default_rng(2).normal(size=(6, 6)), np.cos(np.arange(6.0))
     np.testing.assert_allclose(calque.jit(function)(a, d), function(a, d), rtol=1e-14)
 
@@ -190,6 +190,6 @@ def twice(x):
     return total
 
 
-def test_an_element_that_a_round_stores_twice_is_written_once() -> None:
+def test_an_element_that_an_iteration_stores_twice_is_written_once() -> None:
     text = calque.source(calque.jit(calque.grad(twice)), np.ones(5), stage="kernels")
     assert text.count("x_bar[j] =") == 1, text

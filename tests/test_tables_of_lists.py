@@ -450,7 +450,7 @@ def test_as_plain_python(fn: Callable[..., Any]) -> None:
     np.testing.assert_allclose(calque.vmap(fn)(many), [fn(x) for x in many], rtol=1e-12)
 
 
-# not ints_floats: the class of c[0], by which // rounds, is that of an element of a list
+# not ints_floats: the class of c[0], which decides what // gives, is that of an element of a list
 @pytest.mark.parametrize("fn", [row_alias, rolling, rolling_new, life, lcs, fw, lis, tabs])
 def test_one_program_for_all_lengths(fn: Callable[..., Any]) -> None:
     fast = calque.jit(fn)

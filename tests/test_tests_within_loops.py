@@ -127,7 +127,7 @@ def of_a_comprehension(x):
     return sum(v * v for v in sorted(k))
 
 
-def of_no_rounds(x):
+def of_no_iterations(x):
     l = []
     for i in range(int(abs(x[0]))):
         l.append(x[i])
@@ -137,7 +137,7 @@ def of_no_rounds(x):
 
 
 @pytest.mark.parametrize(
-    "fn", [of_a_copy, of_a_sum_of_lists, of_a_comprehension, of_no_rounds], ids=lambda f: f.__name__
+    "fn", [of_a_copy, of_a_sum_of_lists, of_a_comprehension, of_no_iterations], ids=lambda f: f.__name__
 )
 def test_a_list_grows_that_had_no_place(fn: Callable[..., Any]) -> None:
     """Twice as many places as none are none."""

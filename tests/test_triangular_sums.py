@@ -64,7 +64,7 @@ def read_in_the_loop(x, w):
     return np.sum(y**2)
 
 
-def of_what_rounds_change(x, w):
+def of_what_iterations_change(x, w):
     y, z = x + 0.0, 0.0 * x
     for i in range(x.shape[1]):
         z[:, i] += y[:, i:] @ w[0, i:]
@@ -80,7 +80,7 @@ def of_few(x, w):
 
 
 TAKEN = (covariance, correlation, of_two_matrices, causal_attention, by_columns)
-LEFT = (read_in_the_loop, of_what_rounds_change, of_few)
+LEFT = (read_in_the_loop, of_what_iterations_change, of_few)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_sums_by_rows_and_by_columns_of_one_matrix_are_one_product() -> None:
 
 @pytest.mark.parametrize("function", TAKEN, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_goes_where_the_rounds_bring_it(
+def test_what_is_not_finite_goes_where_the_iterations_bring_it(
     function: Any, value: float, at_any_size: None
 ) -> None:
     for place in (0, 1):

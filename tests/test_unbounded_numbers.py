@@ -148,12 +148,12 @@ def program(number: int, random_numbers: random.Random) -> str:
         used = [f"j = {place}", *used]
     used = [f"if {low}:", *indented(used)]
     count = 8 if squares else 70  # plain Python's numbers would be long
-    rounds = choose([*4 * [[f"for i in range({count}):"]], ["i = 0", f"while i < {count}:"]])
+    iterations = choose([*4 * [[f"for i in range({count}):"]], ["i = 0", f"while i < {count}:"]])
     lines = body + used if choose([True, False]) else used + body
-    if len(rounds) == 2:
+    if len(iterations) == 2:
         lines.append("i += 1")
     starts = [f"a = int({choose(STARTS)})", f"b = int({choose(STARTS)})", "s = 0.0"]
-    lines = [*starts, *rounds, *indented(lines), "return s"]
+    lines = [*starts, *iterations, *indented(lines), "return s"]
     return "\n".join([f"\ndef f{number}(x, k):", *indented(lines)]) + "\n"
 
 

@@ -89,7 +89,7 @@ def stored_tail(x, y):
     return np.sum(x * x)
 
 
-def own_number_of_rounds(x, y):
+def own_number_of_iterations(x, y):
     s = x[1]
     for i in range(int(abs(4.0 * x[0]))):
         s = s * np.cos(x[1] + i) + y[0]
@@ -118,7 +118,7 @@ def interpolated(x, y):
 
 DIFFERENTIABLE = [
     masked_sum, two_masks, masked_store, masked_mean, masks_in_a_loop, masks_in_a_while, masks_in_an_arm,
-    loop_over_chosen, window, windows_of_a_matrix, tail, stored_tail, own_number_of_rounds, own_sizes,
+    loop_over_chosen, window, windows_of_a_matrix, tail, stored_tail, own_number_of_iterations, own_sizes,
     indices, least_squares, interpolated,
 ]  # fmt: skip
 

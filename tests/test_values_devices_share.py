@@ -28,7 +28,7 @@ def four_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_CPU_DEVICES", "4")
 
 
-def in_rounds(x: Any, w: Any) -> Any:
+def in_iterations(x: Any, w: Any) -> Any:
     for _ in range(3):
         x = np.tanh(x * w[0] + w)
     return np.sum(x)
@@ -52,7 +52,7 @@ def until(x: Any, w: Any) -> Any:
     return y * y
 
 
-def named_in_rounds(x: Any, w: Any) -> Any:
+def named_in_iterations(x: Any, w: Any) -> Any:
     y = np.sum(x)
     while y < 3.0:
         step = np.array([w[0] * w[1], 0.2])
@@ -79,7 +79,7 @@ def stored(x: Any, w: Any) -> Any:
     return np.sum(v * w)
 
 
-def rounds_that_differ(x: Any, w: Any) -> Any:
+def iterations_that_differ(x: Any, w: Any) -> Any:
     y = 0.0
     for k in range(int(np.sum(x > 0.0))):
         for j in range(2):
@@ -87,7 +87,7 @@ def rounds_that_differ(x: Any, w: Any) -> Any:
     return y
 
 
-PROGRAMS = [in_rounds, twice, in_one_arm, until, named_in_rounds, carried, stored, rounds_that_differ]
+PROGRAMS = [in_iterations, twice, in_one_arm, until, named_in_iterations, carried, stored, iterations_that_differ]
 X, W = np.linspace(-1.0, 1.4, 8), np.array([0.7, 1.1])
 STEP = 1e-6
 
@@ -149,8 +149,8 @@ def test_no_sum_stands_in_a_loop_or_an_arm(f: Any) -> None:
     assert not [line for line in text.splitlines() if line.startswith(" " * 8) and "psum" in line], text
 
 
-def test_what_is_the_same_in_all_rounds_is_not_saved() -> None:
-    text = calque.source(on_four(grad(summed(in_rounds)), P("i")), X, W)
+def test_what_is_the_same_in_all_iterations_is_not_saved() -> None:
+    text = calque.source(on_four(grad(summed(in_iterations)), P("i")), X, W)
     assert text.count("_saved = ") == 1 and "u_saved" not in text and "w_saved" not in text, text
 
 

@@ -422,7 +422,7 @@ def trained_in_parts(w, X):
     return w
 
 
-def test_names_of_a_round_need_no_place_before_the_loops() -> None:
+def test_names_of_an_iteration_need_no_place_before_the_loops() -> None:
     """The size of ``error`` is known only within an iteration, and no other iteration reads it."""
     rng = np.random.default_rng(0)
     w, X = rng.normal(size=(3, 2)), rng.normal(size=(8, 2))

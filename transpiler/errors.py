@@ -174,7 +174,7 @@ class ShapeError(CalqueError, ValueError):
     """Shapes that do not fit together, or an axis out of range."""
 
 
-class UnequalRounds(BranchMismatch, ShapeError):
+class UnequalIterations(BranchMismatch, ShapeError):
     """An array that a loop changes has another size after an iteration than the loop needs."""
 
 

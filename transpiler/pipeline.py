@@ -15,65 +15,69 @@ import numpy as np
 import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.row_products import multiply_rows
-from calque.transpiler.algebra.scalar_factoring import take_factors_out
+from calque.transpiler.algebra.scalar_factoring import factor_out_scalars
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
-from calque.transpiler.algebra.value_numbering import merge_dear_terms
+from calque.transpiler.algebra.value_numbering import value_numbering
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import spread_phases
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
+from calque.transpiler.ir.phases import spread_phases
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
 from calque.transpiler.loops.array_contraction import contract
 from calque.transpiler.loops.array_expansion import expand_arrays
-from calque.transpiler.loops.batched_rounds import batch_rounds
-from calque.transpiler.loops.bounds import mark_inside
+from calque.transpiler.loops.batched_iterations import batch_iterations
+from calque.transpiler.loops.bounds import mark_in_bounds
 from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
-from calque.transpiler.loops.crossing_splitting import split_meetings
-from calque.transpiler.loops.definite_initialization import set_before_first_rounds
+from calque.transpiler.loops.capacity_strips import strip_by_capacity
+from calque.transpiler.loops.crossing_splitting import split_at_crossing
+from calque.transpiler.loops.definite_initialization import initialize_before_loop
 from calque.transpiler.loops.distribution import distribute
-from calque.transpiler.loops.double_buffering import swap_buffers
+from calque.transpiler.loops.double_buffering import double_buffer
 from calque.transpiler.loops.forwarded_terms import forward_terms
 from calque.transpiler.loops.hoisted_checks import hoist_checks
-from calque.transpiler.loops.hoisted_products import products_ahead
-from calque.transpiler.loops.index_set_splitting import split_bands
+from calque.transpiler.loops.hoisted_products import hoist_products
+from calque.transpiler.loops.index_set_splitting import split_index_set
 from calque.transpiler.loops.integer_checks import check_integers
 from calque.transpiler.loops.interchange import interchange
-from calque.transpiler.loops.invariant_phis import drop_unchanged
-from calque.transpiler.loops.lowering import schedule
-from calque.transpiler.loops.outward_interchange import move_outward
-from calque.transpiler.loops.overwritten_fills import leave_unfilled
-from calque.transpiler.loops.parallelize import keep_off_threads, mark_parallel, weigh
+from calque.transpiler.loops.invariant_phis import remove_invariant_phis
+from calque.transpiler.loops.lowering import lower_to_loops
+from calque.transpiler.loops.outward_interchange import interchange_outward
+from calque.transpiler.loops.parallelize import (
+    demote_parallel_to_serial,
+    estimate_parallel_work,
+    mark_parallel,
+)
 from calque.transpiler.loops.partial_scans import scan_in_parts
 from calque.transpiler.loops.partial_sums import sum_in_parts
 from calque.transpiler.loops.recurrence_strips import strip_recurrences
-from calque.transpiler.loops.rounds_in_blocks import rounds_in_blocks
 from calque.transpiler.loops.row_fusion import fuse_rows
-from calque.transpiler.loops.scalar_replacement import fewer_accesses
+from calque.transpiler.loops.scalar_replacement import scalar_replacement
 from calque.transpiler.loops.scan_fusion import fuse_scans
 from calque.transpiler.loops.scatter_to_gather import gather
-from calque.transpiler.loops.shape_guards import compare_sizes
+from calque.transpiler.loops.shape_guards import insert_shape_guards
 from calque.transpiler.loops.size_specialization import inner_sizes
+from calque.transpiler.loops.skipped_initialization import skip_initialization
 from calque.transpiler.loops.sorted_scatters import sort_scatters
-from calque.transpiler.loops.sunk_products import products_after
+from calque.transpiler.loops.sunk_products import sink_products
 from calque.transpiler.loops.thread_mapping import map_to_threads
-from calque.transpiler.loops.trip_count_guards import hold_spans
+from calque.transpiler.loops.trip_count_guards import guard_trip_count
 from calque.transpiler.memory.buffer_reuse import reuse_memory
-from calque.transpiler.memory.data_layout import order_axes
+from calque.transpiler.memory.capacity_checks import unify_capacity_checks
+from calque.transpiler.memory.data_layout import choose_data_layout
+from calque.transpiler.memory.escaping_views import copy_escaping_views
 from calque.transpiler.memory.hoisted_allocation import (
-    allocate_first,
-    constants_first,
-    creations_first,
+    hoist_allocations,
+    hoist_constants,
+    hoist_creations,
 )
-from calque.transpiler.memory.joint_growth import grow_together
 from calque.transpiler.memory.made_sizes import name_sizes
-from calque.transpiler.memory.owned_results import own_results
 from calque.transpiler.primitives.called import Called, inline_calls
 
 # facts
@@ -92,7 +96,10 @@ CORE_PASSES = (
         after=["inline_calls"],
         makes=[PHASES],
     ),
-    Pass("grow_together", lambda w: grow_together(w.function, w.builder), optional=True),
+    Pass(
+        *("unify_capacity_checks", lambda w: unify_capacity_checks(w.function, w.builder)),
+        optional=True,
+    ),
 )
 CHECKED = (
     # its effects are seen by no other
@@ -100,8 +107,8 @@ CHECKED = (
 )
 
 
-def _compare_sizes(w: Work) -> None:
-    w.compares = compare_sizes(w.function, w.builder)
+def _insert_shape_guards(w: Work) -> None:
+    w.compares = insert_shape_guards(w.function, w.builder)
 
 
 def _multiply_rows(w: Work) -> None:
@@ -113,8 +120,8 @@ def _gather(w: Work) -> None:
     w.edges = gather(w.function, w.builder, w.target.grid)
 
 
-def _rounds_in_blocks(w: Work) -> None:
-    rounds_in_blocks(w.function, w.builder, w.target.can_compile)
+def _strip_by_capacity(w: Work) -> None:
+    strip_by_capacity(w.function, w.builder, w.target.can_compile)
 
 
 def _strip_recurrences(w: Work) -> None:
@@ -138,14 +145,15 @@ def _on_grid(w: Work) -> bool:
     return w.target.grid
 
 
-def _drop_unchanged() -> Pass:
-    return Pass("drop_unchanged", lambda w: drop_unchanged(w.function), makes=[OWN_PHIS])
+def _remove_invariant_phis() -> Pass:
+    name = "remove_invariant_phis"
+    return Pass(name, lambda w: remove_invariant_phis(w.function), makes=[OWN_PHIS])
 
 
 KERNEL_PASSES = (
-    Pass("merge_dear_terms", lambda w: merge_dear_terms(w.function), optional=True),
+    Pass("value_numbering", lambda w: value_numbering(w.function), optional=True),
     Pass(
-        *("take_factors_out", lambda w: take_factors_out(w.function, w.builder)),
+        *("factor_out_scalars", lambda w: factor_out_scalars(w.function, w.builder)),
         optional=True,
         reorders=True,
     ),
@@ -153,22 +161,22 @@ KERNEL_PASSES = (
         *("carry_last_elements", lambda w: carry_last_elements(w.function.body, w.builder)),
         optional=True,
     ),
-    _drop_unchanged(),  # values that iterations leave unchanged are those before the loop
+    _remove_invariant_phis(),  # values that iterations leave unchanged are those before the loop
     Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True, reorders=True),
     Pass(
-        *("batch_rounds", lambda w: batch_rounds(w.function, w.builder)),
+        *("batch_iterations", lambda w: batch_iterations(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
     ),
     Pass(
-        *("products_ahead", lambda w: products_ahead(w.function, w.builder)),
+        *("hoist_products", lambda w: hoist_products(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
     ),
     Pass(
-        *("products_after", lambda w: products_after(w.function, w.builder)),
+        *("sink_products", lambda w: sink_products(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
@@ -179,33 +187,34 @@ KERNEL_PASSES = (
         optional=True,
         reorders=True,
     ),
-    Pass("constants_first", lambda w: constants_first(w.function), optional=True),
-    Pass("set_before_first_rounds", lambda w: set_before_first_rounds(w.function, w.builder)),
-    Pass("compare_sizes", _compare_sizes, when=lambda w: w.comparing, optional=True),
+    Pass("hoist_constants", lambda w: hoist_constants(w.function), optional=True),
+    Pass("initialize_before_loop", lambda w: initialize_before_loop(w.function, w.builder)),
+    Pass("insert_shape_guards", _insert_shape_guards, when=lambda w: w.comparing, optional=True),
     Pass(
-        "schedule",
-        lambda w: schedule(w.function, w.builder, w.target.can_be_scalar, w.target.grid),
+        "lower_to_loops",
+        lambda w: lower_to_loops(w.function, w.builder, w.target.can_be_scalar, w.target.grid),
         keeps=frozenset(),
-        after=["compare_sizes"],
+        after=["insert_shape_guards"],
         makes=[ELEMENTS],
     ),
     Pass(
-        *("creations_first", lambda w: creations_first(w.function, w.target.can_compile)),
+        *("hoist_creations", lambda w: hoist_creations(w.function, w.target.can_compile)),
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
     ),
     Pass(
-        *("rounds_in_blocks", _rounds_in_blocks),
+        *("strip_by_capacity", _strip_by_capacity),
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
     ),
     Pass(
-        *("hold_spans", lambda w: hold_spans(w.function, w.builder, w.target.can_compile)),
+        "guard_trip_count",
+        lambda w: guard_trip_count(w.function, w.builder, w.target.can_compile),
         needs=[ELEMENTS],
     ),
-    Pass("mark_inside", lambda w: mark_inside(w.function.body, w.builder), makes=[INSIDE]),
+    Pass("mark_in_bounds", lambda w: mark_in_bounds(w.function.body, w.builder), makes=[INSIDE]),
     Pass(
         *("check_integers", lambda w: check_integers(w.function.body, w.builder)),
         needs=[ELEMENTS],
@@ -215,14 +224,14 @@ KERNEL_PASSES = (
     Pass(
         *("fuse_rows", lambda w: fuse_rows(w.function, w.builder)),
         needs=[ELEMENTS],
-        after=["mark_inside"],
+        after=["mark_in_bounds"],
         when=_on_grid,
         optional=True,
     ),
-    _drop_unchanged(),  # a loop that is turned around must make all that it carries
+    _remove_invariant_phis(),  # a loop that is turned around must make all that it carries
     Pass(
-        "move_outward",
-        lambda w: move_outward(
+        "interchange_outward",
+        lambda w: interchange_outward(
             w.function, w.builder, w.target.may_raise, w.target.may_divide_by_zero
         ),
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
@@ -250,13 +259,14 @@ KERNEL_PASSES = (
         when=_on_grid,
     ),
     Pass(
-        *("split_meetings", lambda w: split_meetings(w.function, w.builder, w.target.can_compile)),
+        "split_at_crossing",
+        lambda w: split_at_crossing(w.function, w.builder, w.target.can_compile),
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
     ),
     Pass(
-        *("fewer_accesses", lambda w: fewer_accesses(w.function, w.builder)),
+        *("scalar_replacement", lambda w: scalar_replacement(w.function, w.builder)),
         needs=[ELEMENTS, PHASES],
         keeps=frozenset([ELEMENTS, INSIDE, PHASES]),
         optional=True,
@@ -268,7 +278,7 @@ KERNEL_PASSES = (
         when=_on_grid,
         optional=True,
     ),
-    _drop_unchanged(),
+    _remove_invariant_phis(),
     Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True, reorders=True),
     Pass(
         "hoist_checks",
@@ -294,8 +304,8 @@ KERNEL_PASSES = (
         reorders=True,
     ),
     Pass(
-        "split_bands",
-        lambda w: split_bands(
+        "split_index_set",
+        lambda w: split_index_set(
             w.function, w.builder, w.target.can_compile, w.target.may_divide_by_zero
         ),
         needs=[ELEMENTS],
@@ -339,14 +349,14 @@ KERNEL_PASSES = (
         optional=True,
     ),
     Pass(
-        *("swap_buffers", lambda w: swap_buffers(w.function, w.builder)),
+        *("double_buffer", lambda w: double_buffer(w.function, w.builder)),
         needs=[ELEMENTS, INSIDE],
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
     ),
     Pass(
-        *("leave_unfilled", lambda w: leave_unfilled(w.function, w.builder)),
+        *("skip_initialization", lambda w: skip_initialization(w.function, w.builder)),
         needs=[ELEMENTS],
         after=["map_to_threads"],
         when=_on_grid,
@@ -377,8 +387,8 @@ KERNEL_PASSES = (
         reorders=True,
     ),
     Pass(
-        "keep_off_threads",
-        lambda w: keep_off_threads(
+        "demote_parallel_to_serial",
+        lambda w: demote_parallel_to_serial(
             w.function.body,
             *(w.target.can_compile, w.target.may_raise, w.target.may_divide_by_zero),
         ),
@@ -387,13 +397,14 @@ KERNEL_PASSES = (
         when=_on_cores,
     ),
     Pass(
-        *("weigh", lambda w: weigh(w.function.body, w.target.can_compile)),
+        "estimate_parallel_work",
+        lambda w: estimate_parallel_work(w.function.body, w.target.can_compile),
         needs=[INDEPENDENT],
         when=lambda w: bool(w.option("explained")),
         optional=True,
     ),
     Pass(
-        *("order_axes", lambda w: order_axes(w.function, w.builder)),
+        *("choose_data_layout", lambda w: choose_data_layout(w.function, w.builder)),
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
@@ -410,7 +421,7 @@ KERNEL_PASSES = (
         when=_on_cores,
         optional=True,
     ),
-    Pass("allocate_first", lambda w: allocate_first(w.function), optional=True),
+    Pass("hoist_allocations", lambda w: hoist_allocations(w.function), optional=True),
     Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
 )
 
@@ -455,7 +466,7 @@ def to_core(
         traced.with_calls = replace(traced.function, body=body)
     work = Work(traced.function, traced.builder, Target())
     run_passes(CORE_PASSES + CHECKED * checked, work)
-    own_results(traced.function, _is_transformed(function))
+    copy_escaping_views(traced.function, _is_transformed(function))
     verify(traced.function)
     return traced
 

@@ -59,7 +59,7 @@ from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.target import Target
 from calque.transpiler.pipeline import Arguments
 
-MAX_ROUNDS = 64
+MAX_ATTEMPTS = 64
 _MAX_READY = 1024
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
@@ -202,7 +202,7 @@ class Dispatcher(FirstCalls):
             with making:
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
-        for _ in range(MAX_ROUNDS):
+        for _ in range(MAX_ATTEMPTS):
             full = plan.full_key(leaves, sizes)
             program = plan.programs.get(full)
             if program is None:

@@ -27,7 +27,7 @@ from calque.transpiler.diagnostics.single_statements import (
 from calque.transpiler.errors import CalqueError, NotDifferentiable, Origin, SpecializationNeeded
 from calque.transpiler.ir.core import Apply, For, If
 
-_ROUNDS = 4  # how often a statement of a loop is tested
+_MOST_ITERATIONS = 4  # how often a statement of a loop is tested
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> lis
             values = read()
         except NameError:
             return  # not assigned yet on this path: the statement cannot be run alone
-        rounds = seen.setdefault(id(every[number]), [])
-        del rounds[_ROUNDS - 1 :]
-        rounds.append(tuple(_fresh(values)))
+        iterations = seen.setdefault(id(every[number]), [])
+        del iterations[_MOST_ITERATIONS - 1 :]
+        iterations.append(tuple(_fresh(values)))
 
     with np.errstate(all="ignore"):
         _load(text, "observed", {OBSERVER: observe})(*args, **program.hidden())
@@ -93,13 +93,13 @@ def _operation(single: SingleStatement) -> str:
 
 
 def _wrong(
-    single: SingleStatement, rounds: list[tuple[Any, ...]], seed: int
+    single: SingleStatement, iterations: list[tuple[Any, ...]], seed: int
 ) -> Comparison | Literal["right", "untested"]:
     """A comparison that fails, if any does."""
     modes = _modes(single)
-    if modes is None or not rounds:
+    if modes is None or not iterations:
         return "untested"
-    for number, values in enumerate(rounds):
+    for number, values in enumerate(iterations):
         floats = (k for k, v in enumerate(single.inputs) if v.type.is_float)
         moving = {k for k in floats if is_float(values[k])}
         try:

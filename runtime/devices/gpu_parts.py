@@ -23,7 +23,7 @@ from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations.mesh_programs import Layout
 
-Place = dict[Hashable, int]
+Coordinates = dict[Hashable, int]
 
 
 def with_captured(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,7 +71,7 @@ def dealt_out(array: Any, cut: Cut, layout: Layout, devices: Sequence[Device]) -
 
 
 def _part(
-    leaf: Any, cut: Cut, sizes: dict[Hashable, int], place: Place, device: Device
+    leaf: Any, cut: Cut, sizes: dict[Hashable, int], place: Coordinates, device: Device
 ) -> tuple[Any, bool]:
     """A device's part of a leaf of the arguments; whether it is memory of the caller."""
     if isinstance(leaf, ShardedArray):
@@ -107,7 +107,7 @@ def _element(cut: Cut) -> tuple[Any, ...]:
 
 
 def index_of(
-    cut: Cut, shape: Sequence[int], sizes: dict[Hashable, int], place: Place
+    cut: Cut, shape: Sequence[int], sizes: dict[Hashable, int], place: Coordinates
 ) -> Index:
     """The index, in an array of this shape, of the part of a device at this place."""
     found = [slice(0, size) for size in shape]

@@ -41,7 +41,7 @@ class ShortLowering(Lower):
         self._given: dict[str, dict[Any, Any]] = {}  # arrays that are arguments: their members
         self._tuples: dict[str, list[tuple[Any, Any]]] = {}  # of numbers: these, and their types
         self._steps: dict[str, tuple[Any, Any, int]] = {}  # ranges: number, iterations left, step
-        self._rounds: dict[str, tuple[Any, Any]] = {}  # a range's number, and whether it has one
+        self._counters: dict[str, tuple[Any, Any]] = {}  # a range's number, and whether it has one
         self._once: bool | None = None  # whether each range is gone through in one place
 
     # variables
@@ -71,7 +71,7 @@ class ShortLowering(Lower):
 
     def delvar(self, name: str) -> None:
         """Let go of a value, where there is one."""
-        if not any(name in known for known in (self._tuples, self._steps, self._rounds)):
+        if not any(name in known for known in (self._tuples, self._steps, self._counters)):
             super().delvar(name)
 
     def lower_assign(self, ty: Any, inst: ir.Assign) -> Any:
@@ -103,11 +103,11 @@ class ShortLowering(Lower):
             case "getiter":
                 return self._begin(name, value.value.name)
             case "iternext" if value.value.name in self._steps:
-                self._rounds[name] = self._next(*self._steps[value.value.name])
-            case "pair_first" if value.value.name in self._rounds:
-                self._receive(name, self._rounds[value.value.name][0], types.int64)
-            case "pair_second" if value.value.name in self._rounds:
-                self._receive(name, self._rounds[value.value.name][1], types.boolean)
+                self._counters[name] = self._next(*self._steps[value.value.name])
+            case "pair_first" if value.value.name in self._counters:
+                self._receive(name, self._counters[value.value.name][0], types.int64)
+            case "pair_second" if value.value.name in self._counters:
+                self._receive(name, self._counters[value.value.name][1], types.boolean)
             case "call" if name.startswith("$place") and self._are_integers(value.args):
                 (index,) = value.args
                 self._receive(name, self.loadvar(index.name), self.typeof(index.name))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from calque.runtime.call.dispatch import MAX_ROUNDS, Dispatcher, making
+from calque.runtime.call.dispatch import MAX_ATTEMPTS, Dispatcher, making
 from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import KernelCache, NotReady, only_what_is_ready
 from calque.runtime.call.plans import Key, Plan, drop_unless_kept
@@ -105,7 +105,7 @@ class NumPyFirst(Dispatcher):
     ) -> None:
         """All that is left to do once the function is read."""
         try:
-            for _ in range(MAX_ROUNDS):
+            for _ in range(MAX_ATTEMPTS):
                 full = plan.full_key(leaves, sizes)
                 if (program := plan.programs.get(full)) is not None:
                     break

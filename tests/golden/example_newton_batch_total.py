@@ -14,18 +14,18 @@ def total_grad(mean, eccentricity):
     live_saved = np.empty((16, mean.shape[0]), dtype=np.bool_)
     e_saved = np.empty((16, mean.shape[0]))
     e = mean
-    rounds = 0
+    iterations = 0
     while np.any(live):
-        if rounds == e_saved.shape[0]:
+        if iterations == e_saved.shape[0]:
             e_saved = np.concatenate((e_saved, np.empty_like(e_saved)))
             live_saved = np.concatenate((live_saved, np.empty_like(live_saved)))
             argmax_live_saved = np.concatenate(
                 (argmax_live_saved, np.empty_like(argmax_live_saved))
             )
-        e_saved[rounds] = e
-        live_saved[rounds] = live
+        e_saved[iterations] = e
+        live_saved[iterations] = live
         argmax_live = np.argmax(live)
-        argmax_live_saved[rounds] = argmax_live
+        argmax_live_saved[iterations] = argmax_live
         rows = np.where(live, np.arange(mean.shape[0]), argmax_live)
         eccentricity_lanes = eccentricity[rows]
         mean_lanes = mean[rows]
@@ -34,13 +34,13 @@ def total_grad(mean, eccentricity):
         e_now = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
         e = np.where(live, e_now, e)
         live = live & (np.abs(e_now - eccentricity_lanes * np.sin(e_now) - mean_lanes) > 1e-12)
-        rounds += 1
+        iterations += 1
 
     # reverse
     # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
     e_bar = np.full(mean.shape[0], 1.0)
     mean_bar = np.zeros_like(e)
-    for i in range(rounds - 1, -1, -1):
+    for i in range(iterations - 1, -1, -1):
         live = live_saved[i]
         e_bar_now = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)

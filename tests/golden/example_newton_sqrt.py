@@ -11,18 +11,18 @@ def newton_sqrt_grad(a):
     # forward
     x = 0.5 * (1.0 + a)
     x_saved = np.empty(16)
-    rounds = 0
+    iterations = 0
     while np.abs(x * x - a) > 1e-12 * a:
-        if rounds == x_saved.shape[0]:
+        if iterations == x_saved.shape[0]:
             x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
-        x_saved[rounds] = x
+        x_saved[iterations] = x
         x = 0.5 * (x + a / x)
-        rounds += 1
+        iterations += 1
 
     # reverse
     x_bar = 1.0
     a_bar = 0.0
-    for i in range(rounds - 1, -1, -1):
+    for i in range(iterations - 1, -1, -1):
         # x = 0.5 * (x + a / x)
         x_bar *= 0.5
         x = float(x_saved[i])

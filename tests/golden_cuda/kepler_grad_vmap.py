@@ -14,13 +14,15 @@ def kepler_grad_vmap_jit(mean, eccentricity):
     if eccentricity.shape[0] != n:
         raise ValueError('kepler_grad_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
     mean_bar = cp.empty(n)
-    rounds_of_e_saved = cp.empty(n, dtype=np.int64)
-    kepler_grad_vmap_kernel(blocks(n), 256, mean, eccentricity, rounds_of_e_saved, n)
-    most_rounds_of_blocks = parts_of(blocks(n), 'int64')
-    kepler_grad_vmap_kernel_2(blocks(n), 256, rounds_of_e_saved, most_rounds_of_blocks, n)
-    most_rounds = cp.empty((), 'int64')
-    max_of_parts_int64(1, 256, most_rounds_of_blocks, most_rounds, most_rounds_of_blocks.size)
-    e_saved = cp.empty((int(most_rounds), n))
+    counts_of_e_saved = cp.empty(n, dtype=np.int64)
+    kepler_grad_vmap_kernel(blocks(n), 256, mean, eccentricity, counts_of_e_saved, n)
+    largest_count_of_blocks = parts_of(blocks(n), 'int64')
+    kepler_grad_vmap_kernel_2(blocks(n), 256, counts_of_e_saved, largest_count_of_blocks, n)
+    largest_count = cp.empty((), 'int64')
+    max_of_parts_int64(
+        1, 256, largest_count_of_blocks, largest_count, largest_count_of_blocks.size
+    )
+    e_saved = cp.empty((int(largest_count), n))
     kepler_grad_vmap_kernel_3(blocks(n), 256, mean, eccentricity, mean_bar, e_saved, n)
     return mean_bar
 
@@ -51,35 +53,35 @@ __device__ long long block_maxl(long long value)  // of a block's 256 threads, i
 extern "C" __global__ __launch_bounds__(256)
 void kepler_grad_vmap_kernel(
     const double* __restrict__ mean, const double* __restrict__ eccentricity,
-    long long* __restrict__ rounds_of_e_saved, Index n)
+    long long* __restrict__ counts_of_e_saved, Index n)
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
         double mean_lane = mean[lane];
         double eccentricity_now = eccentricity[lane];
         double e = mean_lane;
-        long long rounds = 0;
+        long long iterations = 0;
         long long e_saved = 0;
         while (fabs(e - eccentricity_now * sin(e) - mean_lane) > 1e-12) {
-            e_saved = maximuml(e_saved, rounds + 1);
+            e_saved = maximuml(e_saved, iterations + 1);
             e -= (e - eccentricity_now * sin(e) - mean_lane) / (1.0 - eccentricity_now * cos(e));
-            rounds += 1;
+            iterations += 1;
         }
-        rounds_of_e_saved[lane] = e_saved;
+        counts_of_e_saved[lane] = e_saved;
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void kepler_grad_vmap_kernel_2(
-    const long long* __restrict__ rounds_of_e_saved, long long* __restrict__ most_rounds_of_blocks,
-    Index n)
+    const long long* __restrict__ counts_of_e_saved,
+    long long* __restrict__ largest_count_of_blocks, Index n)
 {
-    long long most_rounds = 0;
+    long long largest_count = 0;
     #pragma unroll 4
     for (Index i = blockIdx.x * 256 + threadIdx.x; i < n; i += (Index)gridDim.x * 256)
-        most_rounds = maximuml(most_rounds, rounds_of_e_saved[i]);
-    most_rounds = block_maxl(most_rounds);
+        largest_count = maximuml(largest_count, counts_of_e_saved[i]);
+    largest_count = block_maxl(largest_count);
     if (threadIdx.x == 0)
-        most_rounds_of_blocks[blockIdx.x] = most_rounds;
+        largest_count_of_blocks[blockIdx.x] = largest_count;
 }
 
 extern "C" __global__ __launch_bounds__(256)
@@ -91,15 +93,15 @@ void kepler_grad_vmap_kernel_3(
         double mean_lane = mean[lane];
         double eccentricity_then = eccentricity[lane];
         double e = mean_lane;
-        long long rounds = 0;
+        long long iterations = 0;
         while (fabs(e - eccentricity_then * sin(e) - mean_lane) > 1e-12) {
-            e_saved[rounds * n + lane] = e;
+            e_saved[iterations * n + lane] = e;
             e -= (e - eccentricity_then * sin(e) - mean_lane) / (1.0 - eccentricity_then * cos(e));
-            rounds += 1;
+            iterations += 1;
         }
         double e_bar = 1.0;
         double mean_bar_now = 0.0;
-        for (long long j = rounds - 1; j > -1; j--) {
+        for (long long j = iterations - 1; j > -1; j--) {
             e = e_saved[j * n + lane];
             double e_denominator = 1.0 - eccentricity_then * cos(e);
             double e_quotient = (e - eccentricity_then * sin(e) - mean_lane) / e_denominator;

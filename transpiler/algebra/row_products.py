@@ -13,7 +13,7 @@ After::
 
 The same holds for a square, for a strict or a lower triangle, for two matrices, and with
 ``cov[j, i] = cov[i, j]`` beside it. So the reverse sweep is a loop of products as well, which
-``products_ahead`` merges into one.
+``hoist_products`` merges into one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.path_conditions import facts_of_rounds
+from calque.transpiler.ir.path_conditions import facts_of_iterations
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.products import dot, matmul
@@ -47,7 +47,7 @@ def multiply_rows(body: Block, builder: Builder) -> None:
         if any(
             isinstance(t, Apply) and t.primitive in (dot, matmul) for t in core.walk(Block([s]))
         ):
-            facts = facts_of_rounds(s, builder) if isinstance(s, For) else []
+            facts = facts_of_iterations(s, builder) if isinstance(s, For) else []
             with builder.dims.given(facts):
                 for inner in core.blocks_of(s):
                     multiply_rows(inner, builder)
@@ -84,7 +84,7 @@ class _RowLoop:
             return None
         if not all(map(self._is_natural, (loop.start, loop.stop))):
             return None  # a slice would count it from the end
-        with builder.dims.given(facts_of_rounds(loop, builder)), builder.block() as block:
+        with builder.dims.given(facts_of_iterations(loop, builder)), builder.block() as block:
             now = self._stored()
         if now is None:
             return None

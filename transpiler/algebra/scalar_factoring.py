@@ -22,7 +22,7 @@ from calque.transpiler.primitives.products import dot, matmul
 _PRODUCTS = (matmul, dot)
 
 
-def take_factors_out(function: Function, builder: Builder) -> None:
+def factor_out_scalars(function: Function, builder: Builder) -> None:
     """Move scalar factors of operands out of all matrix products of a function, in place."""
     made: dict[Var, Statement] = {v: s for s in core.walk(function.body) for v in s.outs}
     with builder.active():

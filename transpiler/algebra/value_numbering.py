@@ -52,7 +52,7 @@ Truths = dict[Atom, bool]
 _TERM = 3  # parts of a term: primitive, operands, parameters
 
 
-def merge_dear_terms(function: Function) -> None:
+def value_numbering(function: Function) -> None:
     """Compute equal expensive operations once, in place."""
     numbers = _ValueNumbers(function.body)
     numbers.visit(function.body, ChainMap(), {})
@@ -98,24 +98,25 @@ class _ValueNumbers:
             return False
         params = tuple(sorted((k, _said(v)) for k, v in s.params.items()))
         term = s.primitive, tuple(map(self._number, s.args)), params
-        return self._is_made(term, s.outs, _is_dear(s) or self._asks_of_dear(s), known)
+        expensive = _is_expensive(s) or self._tests_expensive_terms(s)
+        return self._is_made(term, s.outs, expensive, known)
 
-    def _is_made(self, term: Any, outs: tuple[Var, ...], dear: bool, known: Known) -> bool:
+    def _is_made(self, term: Any, outs: tuple[Var, ...], expensive: bool, known: Known) -> bool:
         """True if known values replace the results ``outs`` of a term; notes the replacement."""
-        if dear:
+        if expensive:
             self.rooted.update(outs)
         first, values = known.setdefault(term, (outs, outs))
         if first is outs or any(a.type != b.type for a, b in zip(outs, first, strict=True)):
             return False
         self.equal.update(zip(outs, first, strict=True))
-        if not dear or values is None or self.stored & {*outs, *values}:
+        if not expensive or values is None or self.stored & {*outs, *values}:
             return False
         for late, early in zip(outs, values, strict=True):
             self.replaced[late] = early
             early.name = early.name or late.name
         return True
 
-    def _asks_of_dear(self, s: Apply) -> bool:
+    def _tests_expensive_terms(self, s: Apply) -> bool:
         """True if a statement computes a scalar truth value from expensive scalars."""
         if any(o.type.ndim or o.type.dtype.kind != "b" for o in s.outs):
             return False
@@ -175,7 +176,7 @@ class _ValueNumbers:
         return terms, holds
 
 
-def _is_dear(s: Apply) -> bool:
+def _is_expensive(s: Apply) -> bool:
     """True if a statement is expensive: a product, a reduction, or one that reduces the rank."""
     p = s.primitive
     if p.kind in _DEAR:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from calque.transpiler.autodiff.tape.access_order import (
-    Place,
+    ProgramPoint,
     Reads,
     bounds_of,
     elements_of,
     expression_of,
-    meets,
+    may_reach,
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Var
@@ -37,7 +37,7 @@ def remove_dead_stores(
     reads = Reads()
     reads.note_sizes(function)
     reads.add(function.body)
-    end = Place(None, len(reads.places), ())
+    end = ProgramPoint(None, len(reads.places), ())
     for atom in (*function.body.results, *kept):
         if isinstance(atom, Var):
             reads.readers.setdefault(atom, []).append(end)
@@ -51,7 +51,7 @@ def remove_dead_stores(
         own = where[id(made)]
         gone = {v for v, (loop, link) in over.items() if _overwritten(reads, own, loop, link)}
         later = [place for v in reads.derived(out, gone) for place in reads.readers.get(v, ())]
-        if not any(meets(reads, own, place) for place in later):
+        if not any(may_reach(reads, own, place) for place in later):
             reads.home[id(made)].statements.remove(made)
             dropped[out] = made.args[0]
     while any(isinstance(a, Var) and a in dropped for a in dropped.values()):
@@ -94,7 +94,7 @@ def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
     return found
 
 
-def _overwritten(reads: Reads, store: Place, loop: For, link: Apply) -> bool:
+def _overwritten(reads: Reads, store: ProgramPoint, loop: For, link: Apply) -> bool:
     """True if ``loop`` stores, by ``link``, into every element that ``store`` may write."""
     elements = elements_of(store.statement)
     if elements is None or len(elements) != 1 or elements[0] is None or loop in store.loops:

@@ -77,13 +77,13 @@ def _may_be_early(s: Apply, loop: For | While, bound: set[Var | None]) -> bool:
     """True if a statement may run before a loop, even if the loop has no iterations."""
     if len(s.outs) != 1 or s.primitive.kind not in _KINDS:
         return False
-    if isinstance(loop, For) and _has_rounds(loop):
+    if isinstance(loop, For) and _has_iterations(loop):
         return True
     known = s.primitive.total or s.primitive.kind == "size" or s.primitive is transpose
     return known and s.outs[0] not in bound
 
 
-def _has_rounds(loop: For) -> bool:
+def _has_iterations(loop: For) -> bool:
     ends = loop.start, loop.stop, loop.step
     return all(isinstance(e, int) for e in ends) and len(range(*ends)) > 0
 

@@ -21,7 +21,7 @@ import numpy as np
 from calque.transpiler.codegen.formed_errors import KernelErrors
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
-from calque.transpiler.codegen.numba.donation import NEW, hand_on
+from calque.transpiler.codegen.numba.donation import NEW, donate
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
 from calque.transpiler.codegen.text.layout import WIDTH
 from calque.transpiler.codegen.text.spelling import (
@@ -69,7 +69,7 @@ class Launcher(StatementWriter):
         self._unset: dict[str, Var] = {}
         body = super().function_body()
         body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
-        hand_on(body, self.program, self.memory, self.expressions, self.notes)
+        donate(body, self.program, self.memory, self.expressions, self.notes)
         return body
 
     def _block(self, block: Block, depth: int) -> list[Any]:

@@ -372,7 +372,8 @@ class Calls(NativeCalls):
         for test in reversed(self.tests):
             self.ask_for(test)
         self.fail(
-            NeedsKnownValue if self.rounds else UnsupportedSyntax,  # an unrolled loop may end it
+            # an unrolled loop may end it
+            NeedsKnownValue if self.loop_depth else UnsupportedSyntax,
             node,
             f"{closure.name} calls itself until a run-time value says otherwise.",
             "write it as a loop",

@@ -186,7 +186,7 @@ class _Once:
             return None
 
     def _widest(self, again: Again) -> tuple[Any] | None:
-        """The operation, which does not round, on the common values; None if these are inexact."""
+        """The operation on the common values, without rounding; None if these are inexact."""
         if not all(a.is_exact() for a in self.args if isinstance(a, MixedNumber)):
             return None
         common = [a.common if isinstance(a, MixedNumber) else a for a in self.args]

@@ -387,7 +387,7 @@ class Statements(Contexts):
     ) -> Completion:
         """Raise now if every call reaches this point; else generated code raises."""
         ends = kind is StopIteration and getattr(self.call.node, "name", "") == "__next__"
-        if ends or (not self.tests and not self.rounds):
+        if ends or (not self.tests and not self.loop_depth):
             given = [self._written_now(v) for v in args]
             error: Any = kind(*given, **{k: self._written_now(v) for k, v in kwargs.items()})
             error.calque_placed = True  # the user's own

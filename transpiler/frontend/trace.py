@@ -99,32 +99,32 @@ def trace(
     numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
     ``grid`` of threads is to run the kernels.
     """
-    way = Way()
+    policy = TracePolicy()
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned))
-        machine.compiled, machine.grid, machine.unrolled = compiled, grid, way.unrolled
+        machine.compiled, machine.grid, machine.unrolled = compiled, grid, policy.unrolled
         machine.varying = varying
         machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
-        machine.stacking, machine.lists_stay = way.stacking, way.lists_stay
-        machine.telling, machine.arms_apart = way.telling, way.arms_apart
+        machine.stacking, machine.lists_stay = policy.stacking, policy.lists_stay
+        machine.telling, machine.arms_apart = policy.telling, policy.arms_apart
         try:
             with stage(READING, machine.builder):
                 return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
         except ClassesNeeded:
-            way = replace(way, telling=True)
+            policy = replace(policy, telling=True)
         except (BranchMismatch, NeedsKnownValue, SpecializationNeeded) as error:
             if machine.joined:  # each arm may know what both together do not
-                way = replace(way, arms_apart=True)
+                policy = replace(policy, arms_apart=True)
             elif isinstance(error, SpecializationNeeded):
                 raise
             else:
-                way = way.after(error, machine.arrays_for_lists)
+                policy = policy.next_policy(error, machine.arrays_for_lists)
         except (UnrollingNeeded, CalqueError, TypeError, ValueError, LookupError) as error:
-            way = way.after(error, machine.arrays_for_lists)
+            policy = policy.next_policy(error, machine.arrays_for_lists)
 
 
 @dataclass(frozen=True)
-class Way:
+class TracePolicy:
     """A policy for lists whose length is known only at run time, or that lie within other lists."""
 
     stacking: bool = False  # lists within a list kept in arrays are arrays too
@@ -134,12 +134,12 @@ class Way:
     telling: bool = False  # numbers whose class differs between paths say of which class they are
     arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
 
-    def after(self, error: Exception, arrays_for_lists: bool) -> Way:
+    def next_policy(self, error: Exception, arrays_for_lists: bool) -> TracePolicy:
         """The next policy to try after an error; raises the error if there is none."""
         if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
             return replace(self, stacking=True, instead=error)
         if arrays_for_lists:
-            return Way(lists_stay=True, telling=self.telling, arms_apart=self.arms_apart)
+            return TracePolicy(lists_stay=True, telling=self.telling, arms_apart=self.arms_apart)
         needed = self.instead if self.stacking else error
         if not isinstance(needed, UnrollingNeeded):
             raise error

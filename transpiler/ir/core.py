@@ -337,18 +337,6 @@ def label_rest(statements: Iterable[Statement], phase: str) -> None:
             label_rest(inner.statements, phase)
 
 
-def spread_phases(function: Function) -> None:
-    """Give the phase of a statement to those within it that have none."""
-
-    def visit(block: Block, phase: str) -> None:
-        for statement in block.statements:
-            statement.phase = statement.phase or phase
-            for inner in blocks_of(statement):
-                visit(inner, statement.phase)
-
-    visit(function.body, "")
-
-
 def defined_vars(block: Block) -> set[Var]:
     """Every Var that the block or a block within it defines or binds."""
     found: set[Var] = set()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from calque.transpiler.ir.core import Function
+from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.stages import stage
 from calque.transpiler.ir.text import show
 
@@ -33,7 +34,8 @@ def verifies() -> bool:
 
 def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
     """Run a pass over a function, and print what it changed if the environment asks for it."""
-    only = os.environ.get("CALQUE_PRINT_AFTER") == name
+    wanted = os.environ.get("CALQUE_PRINT_AFTER", "")
+    only = OLD_NAMES.get(wanted, wanted) == name
     with stage(f"in the pass {name}"):
         if level() < 2 and not only:
             return run()

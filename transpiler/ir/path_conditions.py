@@ -59,7 +59,7 @@ def blocks_given(s: Statement, builder: Builder) -> list[tuple[Block, Facts]]:
                 carried = _carried(s, builder)
             return [(s.test, carried), (s.body, running + carried)]
         case For() if not s.scheduled:
-            return [(s.body, _carried(s, builder) + facts_of_rounds(s, builder))]
+            return [(s.body, _carried(s, builder) + facts_of_iterations(s, builder))]
     return [(block, []) for block in core.blocks_of(s)]
 
 
@@ -108,8 +108,8 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
         return facts_where(s.test, False, builder)
     if not isinstance(s, While):
         return []
-    rounds, ends = (facts_where(s.test.results[0], holds, builder) for holds in (True, False))
-    with builder.dims.given(rounds):
+    inside, ends = (facts_where(s.test.results[0], holds, builder) for holds in (True, False))
+    with builder.dims.given(inside):
         ends += _carried(s, builder)
     last: dict[str, DimLike] = {}
     before: dict[str, DimLike] = {}  # a counter one iteration before its last value
@@ -117,13 +117,13 @@ def facts_after(s: Statement, builder: Builder) -> Facts:
     for name, phi, init, result, out in _counters(s, builder):
         last[name], start = builder.dim_of(wrap(out)), builder.dim_of(wrap(init))
         step = builder.dims.resolve(builder.dim_of(wrap(result)) - builder.dim_of(wrap(phi)))
-        with builder.dims.given(rounds):
+        with builder.dims.given(inside):
             exact = builder.dims.fits(start) and builder.dims.is_exact(builder.dim_of(wrap(result)))
         if isinstance(step, int) and exact:
             before[name], earlier[name] = last[name] - step, start - step
     steady = _steady(s, builder)
     found = [substitute_dim(f, last) for f in ends if dim_symbols(f) <= steady | last.keys()]
-    for fact in rounds:
+    for fact in inside:
         if dim_symbols(fact) <= steady | before.keys():
             if builder.dims.nonnegative(substitute_dim(fact, earlier)):
                 found.append(substitute_dim(fact, before))
@@ -140,7 +140,7 @@ def _carried(s: For | While, builder: Builder) -> Facts:
     return [builder.dims.resolve(f) for f in found]
 
 
-def facts_of_rounds(s: For, builder: Builder) -> Facts:
+def facts_of_iterations(s: For, builder: Builder) -> Facts:
     """Bounds on loop-carried counters: after k iterations a counter has moved at most k * step.
 
     The bounds contain the index. Its range implies that the loop runs at least once, which is a
@@ -149,7 +149,7 @@ def facts_of_rounds(s: For, builder: Builder) -> Facts:
     if s.step not in (1, -1) or s.index not in builder.dim_values:
         return []
     start = builder.dim_of(wrap(s.start))
-    rounds = s.step * (builder.dim_of(wrap(s.index)) - start)
+    iterations = s.step * (builder.dim_of(wrap(s.index)) - start)
     found: Facts = []
     for name, _, init, result, _ in _counters(s, builder):
         if not all(map(builder.dims.fits, (start, builder.dim_of(wrap(init))))):
@@ -159,7 +159,7 @@ def facts_of_rounds(s: For, builder: Builder) -> Facts:
         for sign in (1, -1):
             if _never_below(result, -sign, symbol(name) + sign * most, builder):
                 gone = sign * (symbol(name) - builder.dim_of(wrap(init)))
-                found.append(builder.dims.resolve(most * rounds - gone))
+                found.append(builder.dims.resolve(most * iterations - gone))
     return found
 
 

@@ -21,7 +21,7 @@ from calque.transpiler.ir.spans import ANY, SIZE, Span, fits, hull
 from calque.transpiler.ir.types import Dim
 
 ARGUMENT = (1 - (1 << 31), (1 << 31) - 1)  # dispatch takes larger ones for part of the program
-_ROUNDS = 1 << 43  # more iterations, each with work to do, would take hours
+_MOST_ITERATIONS = 1 << 43  # more iterations, each with work to do, would take hours
 _LARGE = 1 << 61
 _MOST_FORMS = 16
 _MOST_VISITS = 4000
@@ -250,10 +250,10 @@ class Magnitudes:
                         return ANY
                     start = start if factors else max(start, more)
                     step = max(step, more) if factors else step
-        most = start + step * self._rounds({id(self.loops[v]): self.loops[v] for v in group})
+        most = start + step * self._trip_counts({id(self.loops[v]): self.loops[v] for v in group})
         return (-most, most) if most < _LARGE else ANY
 
-    def _rounds(self, loops: Mapping[int, Loop]) -> int:
+    def _trip_counts(self, loops: Mapping[int, Loop]) -> int:
         """A bound on the total trip count of loops; compiled loops that only count take no time."""
         found = 1
         for loop in loops.values():
@@ -263,7 +263,7 @@ class Magnitudes:
                 return _LARGE
             ends = hull(map(self.of, (loop.start, loop.stop)))
             found *= max(ends[1] - ends[0], 1)
-        return found * _ROUNDS if any(map(self._works, loops.values())) else found
+        return found * _MOST_ITERATIONS if any(map(self._works, loops.values())) else found
 
     def _works(self, loop: Loop) -> bool:
         """True if iterations take time: varying elements are accessed, or a float is carried on."""

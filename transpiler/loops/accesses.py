@@ -13,7 +13,7 @@ from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.indexing import getitem
 
-Place = tuple[DimLike | None, ...]
+ElementIndex = tuple[DimLike | None, ...]
 
 
 def moved(place: Any, by: int) -> Any:
@@ -21,7 +21,7 @@ def moved(place: Any, by: int) -> Any:
     return place + by if by >= 0 else place - -by
 
 
-def place_of(s: Apply, builder: Builder) -> Place:
+def element_index(s: Apply, builder: Builder) -> ElementIndex:
     """The index of an access along each axis; None along an axis where it is not affine."""
     first = s.primitive.first_index
     dynamic = s.args[first:]
@@ -75,16 +75,16 @@ def is_element(s: Apply, builder: Builder) -> bool:
         return False
     if s.primitive is not getitem and isinstance(s.args[1], Var) and s.args[1].type.ndim:
         return False
-    place = place_of(s, builder)
+    place = element_index(s, builder)
     return len(place) == s.args[0].type.ndim and None not in place
 
 
-def same_place(left: Place, right: Place) -> bool:
+def same_index(left: ElementIndex, right: ElementIndex) -> bool:
     """True if two indices are known and equal; ``-1`` and ``n - 1`` do not count as equal."""
     return left == right and None not in left
 
 
-def apart(left: Place, right: Place, builder: Builder) -> bool:
+def apart(left: ElementIndex, right: ElementIndex, builder: Builder) -> bool:
     """True if two indices are known to differ along some axis, for all sizes."""
     return any(differ(a, b, builder) for a, b in zip(left, right, strict=True))
 

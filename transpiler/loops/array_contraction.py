@@ -26,7 +26,7 @@ from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Stateme
 from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.uses import direct_readers, is_read
 from calque.transpiler.loops.parallelize import CarriedArrays
-from calque.transpiler.loops.private_rows import NEW, row_of, without_axis
+from calque.transpiler.loops.privatization import NEW, row_of, without_axis
 
 _LEAST = 16  # the fewest elements of a row that iterations of a parallel loop allocate
 

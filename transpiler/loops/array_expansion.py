@@ -5,7 +5,7 @@ Before, where each thread would have to allocate an array::
     for lane in range(n):
         x_saved = np.empty(16)
         while ..:
-            x_saved[rounds] = x        # grows where it is full
+            x_saved[iterations] = x        # grows where it is full
         ..
 
 After::
@@ -13,7 +13,7 @@ After::
     x_saved = np.empty((capacity, n))
     for lane in range(n):
         while ..:
-            x_saved[rounds, lane] = x
+            x_saved[iterations, lane] = x
         ..
 
 A growing array gets the capacity that the largest iteration needs, which a loop before counts. The
@@ -202,7 +202,7 @@ def _capacity(loop: For, private: _Private, builder: Builder) -> Any:
     versions = {mapping[v] for v in private.versions}
     made = mapping[private.made.out]
     counts = apply(empty, wrap(loop.stop), dtype=_COUNT.dtype)
-    counts.atom.name = f"rounds_of_{private.made.out.name or 'each'}"
+    counts.atom.name = f"counts_of_{private.made.out.name or 'each'}"
     phi, out = (Var(counts.type, counts.atom.name, loop.origin) for _ in range(2))
     needed = _count(counting.body, versions, made)
     store = Apply(
@@ -258,7 +258,7 @@ def _counted(block: Block, versions: set[Var], replaced: dict[Var, Any]) -> None
 
 def _largest(counts: Var, loop: For, builder: Builder) -> Any:
     """The largest of an array of counts, 0 if the array is empty."""
-    phi = Var(_COUNT, "most_rounds", loop.origin)
+    phi = Var(_COUNT, "largest_count", loop.origin)
     index = loop_index(0, builder.dim_of(wrap(loop.stop)) - 1, "i")
 
     def larger(most: Var) -> list[Any]:

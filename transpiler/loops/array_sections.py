@@ -19,7 +19,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Slot, Statement, Var
-from calque.transpiler.ir.path_conditions import facts_of_rounds
+from calque.transpiler.ir.path_conditions import facts_of_iterations
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.bounds import is_inside
 from calque.transpiler.primitives.axes import transpose
@@ -46,7 +46,7 @@ class Section:
         return self.items[self.axis]
 
 
-class Rounds:
+class Iterations:
     """The iterations of a loop that steps by 1 or -1, and the sections that they access."""
 
     def __init__(self, loop: For, builder: Builder):
@@ -187,7 +187,7 @@ class Rounds:
 
     def is_inside(self, part: Section) -> bool:
         """True if the sections of all iterations are known to be within the array."""
-        with self.builder.dims.given(facts_of_rounds(self.loop, self.builder)):
+        with self.builder.dims.given(facts_of_iterations(self.loop, self.builder)):
             return is_inside(part.read, self.builder)
 
     def low(self, part: Section) -> Any:

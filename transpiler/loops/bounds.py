@@ -11,11 +11,11 @@ from typing import Any
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Var
 from calque.transpiler.ir.effects import is_access
-from calque.transpiler.ir.path_conditions import facts_of_rounds, statements_given
+from calque.transpiler.ir.path_conditions import facts_of_iterations, statements_given
 from calque.transpiler.primitives.element_forms import full_template
 
 
-def mark_inside(block: Block, builder: Builder) -> None:
+def mark_in_bounds(block: Block, builder: Builder) -> None:
     """Mark every access that is proven to be in bounds, in place."""
     with builder.active():
         for s in statements_given(block, builder):
@@ -40,9 +40,9 @@ def is_inside_everywhere(s: Apply, builder: Builder) -> bool:
     return _all_inside(s, builder, False)
 
 
-def is_inside_without_rounds(s: Apply, loop: For, builder: Builder) -> bool:
+def is_inside_without_iterations(s: Apply, loop: For, builder: Builder) -> bool:
     """True if an access that is proven in bounds in a loop is so for zero iterations too."""
-    return not facts_of_rounds(loop, builder) or _all_inside(s, builder, False)
+    return not facts_of_iterations(loop, builder) or _all_inside(s, builder, False)
 
 
 def _all_inside(s: Apply, builder: Builder, assume: bool) -> bool:

@@ -15,15 +15,15 @@ from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.ir.verdicts import (
     CARRIED,
-    MAY_MEET,
+    MAY_ALIAS,
     OTHER,
     REDUCTION,
     Verdict,
     element_text,
     target_text,
 )
-from calque.transpiler.loops.accesses import Place
-from calque.transpiler.loops.dependence_test import Access, meeting
+from calque.transpiler.loops.accesses import ElementIndex
+from calque.transpiler.loops.dependence_test import Access, dependence_distance
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import getitem, update_add
@@ -41,7 +41,7 @@ _COMPARISONS = (greater, less, greater_equal, less_equal)
 class Touch:
     """A read or a store of an element, and its index."""
 
-    place: Place
+    place: ElementIndex
     statement: Apply
 
     @property
@@ -141,33 +141,33 @@ def of_elements(
     """The verdict on a store and another access that touch one element in two iterations."""
     distance = distance_of(one, two, loop, steady, builder)
     if distance is None:
-        return _may_meet(one, two)
+        return _may_alias(one, two)
     first, second = (one, two) if distance > 0 else (two, one)
     if not second.stores and not first.stores:
-        return _may_meet(one, two)
+        return _may_alias(one, two)
     does, did = "stores" if second.stores else "reads", "stored" if first.stores else "read"
-    rounds = abs(distance)
-    ago = "the previous iteration" if rounds == 1 else f"the {rounds}th iteration before"
-    ago = {2: "the second iteration before", 3: "the third iteration before"}.get(rounds, ago)
+    iterations = abs(distance)
+    ago = "the previous iteration" if iterations == 1 else f"the {iterations}th iteration before"
+    ago = {2: "the second iteration before", 3: "the third iteration before"}.get(iterations, ago)
     what = element_text(second.statement.origin)
     if second.statement.origin == first.statement.origin:
-        words = f"{{0}} {does} {what} in every iteration (distance {rounds})"
-        return Verdict(CARRIED, words, (second.statement.origin,), rounds)
+        words = f"{{0}} {does} {what} in every iteration (distance {iterations})"
+        return Verdict(CARRIED, words, (second.statement.origin,), iterations)
     which = "it" if _same_line(first, second) else "{1}"
-    words = f"{{0}} {does} {what}, which {which} {did} in {ago} (distance {rounds})"
-    return Verdict(CARRIED, words, _both(second, first), rounds)
+    words = f"{{0}} {does} {what}, which {which} {did} in {ago} (distance {iterations})"
+    return Verdict(CARRIED, words, _both(second, first), iterations)
 
 
-def _may_meet(one: Touch, two: Touch) -> Verdict:
+def _may_alias(one: Touch, two: Touch) -> Verdict:
     what = element_text(one.statement.origin)
     if one.statement is two.statement:
         does = "add to" if one.statement.primitive is update_add else "store to"
         words = f"{{0}} may {does} one element in two iterations"
-        return Verdict(MAY_MEET, words, (one.statement.origin,))
+        return Verdict(MAY_ALIAS, words, (one.statement.origin,))
     other, does = element_text(two.statement.origin), "stores" if two.stores else "reads"
     which = "it" if _same_line(one, two) else "{1}"
     words = f"{{0}} stores {what}, which may be {other} that {which} {does} in another iteration"
-    return Verdict(MAY_MEET, words, _both(one, two))
+    return Verdict(MAY_ALIAS, words, _both(one, two))
 
 
 def _same_line(one: Touch, two: Touch) -> bool:
@@ -188,7 +188,7 @@ def distance_of(
         return None
     counter = builder.dim_values[loop.index]
     store, other = Access(0, one.place, 0, True, False), Access(0, two.place, 0, two.stores, False)
-    found = meeting(store, other, counter, builder)
+    found = dependence_distance(store, other, counter, builder)
     if isinstance(found, int) and found:
         assert isinstance(loop.step, int)
         return found * loop.step

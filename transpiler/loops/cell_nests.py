@@ -13,7 +13,7 @@ from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var
 from calque.transpiler.ir.effects import is_access, is_indexed_store, is_plain_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import is_element, place_of
+from calque.transpiler.loops.accesses import element_index, is_element
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
 from calque.transpiler.primitives.indexing import getitem, update
 
@@ -68,7 +68,7 @@ class CellNest:
         """The elements that an access touches; None unless each iteration touches its own."""
         if not is_element(s, builder) or len(self.loops) != s.args[0].type.ndim:
             return None
-        place = place_of(s, builder)
+        place = element_index(s, builder)
         counters = [builder.dim_values[loop.index] for loop in self.loops]
         own = [next(iter(dim_symbols(c))) for c in counters]
         axes: list[int] = []

@@ -28,10 +28,10 @@ from calque.transpiler.primitives.logic import greater, less
 
 @dataclass(frozen=True)
 class Done:
-    """An operation hoisted out of a loop of ``rounds`` iterations: done unless these are 0."""
+    """An operation hoisted out of a loop of ``iterations`` iterations: done unless these are 0."""
 
     key: Hashable
-    rounds: DimLike
+    iterations: DimLike
     result: Var
 
 
@@ -51,16 +51,16 @@ def done_before(
         if isinstance(s, Apply) and raises(s) and inside.isdisjoint(_vars(s)):
             found.setdefault(_key(s), []).append(s)
     start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
-    rounds = builder.dims.resolve(loop.step * (stop - start))
-    same = {done.key: done.result for done in known if done.rounds == rounds}
+    iterations = builder.dims.resolve(loop.step * (stop - start))
+    same = {done.key: done.result for done in known if done.iterations == iterations}
     with builder.block() as made, builder.at(loop.origin):
         for key, several in list(found.items()):
-            if key not in same and not _in_each_round(loop.body, key):
+            if key not in same and not _in_each_iteration(loop.body, key):
                 del found[key]
                 continue
             if key not in same:
                 same[key] = once(several[0], loop, builder)
-                known.append(Done(key, rounds, same[key]))
+                known.append(Done(key, iterations, same[key]))
             core.substitute(loop.body, {s.out: same[key] for s in several})
     gone = {s for several in found.values() for s in several}
     for block in (loop.body, *(b for s in core.walk(loop.body) for b in core.blocks_of(s))):
@@ -94,7 +94,7 @@ def _key(s: Apply) -> Hashable:
     return s.primitive.name, args, s.out.type.dtype
 
 
-def _in_each_round(block: Block, key: Hashable) -> bool:
+def _in_each_iteration(block: Block, key: Hashable) -> bool:
     """True if all paths through a block do the operation ``key``."""
     for s in block.statements:
         match s:
@@ -102,7 +102,7 @@ def _in_each_round(block: Block, key: Hashable) -> bool:
                 if _key_of_scalar(s) == key:
                     return True
             case If():
-                if _in_each_round(s.then, key) and _in_each_round(s.orelse, key):
+                if _in_each_iteration(s.then, key) and _in_each_iteration(s.orelse, key):
                     return True
             case _:
                 pass

@@ -27,7 +27,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Sta
 from calque.transpiler.ir.effects import is_indexed_store
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
-from calque.transpiler.loops.accesses import apart, is_element, place_of, positive
+from calque.transpiler.loops.accesses import apart, element_index, is_element, positive
 from calque.transpiler.primitives import elementwise
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
@@ -35,7 +35,7 @@ from calque.transpiler.primitives.elementwise import add
 _MOST = 40  # the most statements of a body, which is written three times
 
 
-def split_meetings(
+def split_at_crossing(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
     """Split such loops in kernels, in place."""
@@ -48,7 +48,7 @@ def split_meetings(
                 visit(body, outer, inner)
             if inner and isinstance(s, For) and s.index in builder.dim_values:
                 plain = _without_branches(s.body)
-                where = None if plain is None else _meeting(s, plain, counters, builder)
+                where = None if plain is None else _crossing(s, plain, counters, builder)
                 if plain is not None and where is not None:
                     s.body = plain
                     at = block.statements.index(s)
@@ -76,7 +76,7 @@ def _without_branches(body: Block) -> Block | None:
     return Block(made, list(body.results)) if len(made) <= _MOST else None
 
 
-def _meeting(
+def _crossing(
     loop: For, body: Block, counters: Sequence[Var], builder: Builder
 ) -> Var | None:
     """The outer counter at whose value alone accesses touch one element; None without one."""
@@ -91,7 +91,7 @@ def _meeting(
         for a, b in itertools.combinations(accesses, 2):
             if not is_indexed_store(a) and not is_indexed_store(b):
                 continue
-            left, right = place_of(a, builder), place_of(b, builder)
+            left, right = element_index(a, builder), element_index(b, builder)
             if not apart(left, right, builder):
                 found.update(_where_equal(left, right, own))
     if len(found) != 1:

@@ -60,7 +60,7 @@ _KNOWN: dict[Primitive, Callable[..., Any]] = {
 }
 
 
-def set_before_first_rounds(function: Function, builder: Builder) -> None:
+def initialize_before_loop(function: Function, builder: Builder) -> None:
     """Initialize such numbers of all loops, in place."""
     with builder.active():
         _within(function.body, builder, frozenset([UNDEFINED]))
@@ -85,7 +85,7 @@ def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
                 for k, (phi, i) in enumerate(zip(s.phis, s.inits, strict=True))
             )
         if isinstance(s, (For, While)) and _sets_all(s, unset):
-            before, certain = s.inits, _has_round(s)
+            before, certain = s.inits, _has_iteration(s)
             if certain or all(i is UNDEFINED for i in before if i in unset):
                 s.inits = tuple(
                     _zero(phi) if init in unset else init
@@ -138,7 +138,7 @@ def _zero(phi: Var) -> Any:
     return zero.item() if phi.type.weak else zero
 
 
-def _has_round(s: For | While) -> bool:
+def _has_iteration(s: For | While) -> bool:
     """True if the loop is known to run at least once."""
     if isinstance(s, For):
         known = all(isinstance(a, int) for a in (s.start, s.stop, s.step))

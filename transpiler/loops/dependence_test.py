@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvable
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
-from calque.transpiler.loops.accesses import Place, differ
+from calque.transpiler.loops.accesses import ElementIndex, differ
 
 ANYWHERE = "anywhere"  # any two iterations may touch one element
 
-Meeting = int | str | None  # a difference of the counter; None if no iterations touch one element
+Distance = int | str | None  # a difference of the counter; None if no iterations touch one element
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Access:
     """A read or a store of one element within a loop's body."""
 
     array: int
-    place: Place
+    place: ElementIndex
     position: int  # among the statements of the body
     writes: bool
     adds: bool  # a store that adds: two of them commute
 
 
-def meeting(a: Access, b: Access, counter: DimLike, builder: Builder) -> Meeting:
+def dependence_distance(a: Access, b: Access, counter: DimLike, builder: Builder) -> Distance:
     """The difference of the counter between ``a`` and ``b`` where both touch one element.
 
     The result is None if they never do, or if neither of them writes.
@@ -34,12 +34,12 @@ def meeting(a: Access, b: Access, counter: DimLike, builder: Builder) -> Meeting
     >>> from calque.transpiler.ir.types import symbol
     >>> i = symbol("i")
     >>> left, right = Access(0, (i + 1,), 0, True, False), Access(0, (i - 1,), 1, False, False)
-    >>> meeting(left, right, i, Builder())  # x[i + 1] of a round is x[i - 1] two counts later
+    >>> meeting(left, right, i, Builder())  # x[i + 1] of an iteration is x[i - 1] two counts later
     2
     """
     if a.array != b.array or not (a.writes or b.writes):
         return None
-    found: Meeting = ANYWHERE
+    found: Distance = ANYWHERE
     (symbol,) = dim_symbols(counter)
     for left, right in zip(a.place, b.place, strict=True):
         if left is None or right is None:
@@ -67,8 +67,8 @@ def _coefficient(dim: DimLike, symbol: str) -> int:
 Renaming = Callable[[str], Hashable]
 
 
-def may_meet(
-    one: Place, two: Place, counter: str, steady: frozenset[str], builder: Builder
+def may_alias_across_iterations(
+    one: ElementIndex, two: ElementIndex, counter: str, steady: frozenset[str], builder: Builder
 ) -> bool:
     """True if two iterations may touch one element, one at ``one`` and the other at ``two``.
 

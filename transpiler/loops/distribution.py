@@ -32,8 +32,8 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Stateme
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.rewrite import derived, renewed
 from calque.transpiler.ir.types import dim_symbols
-from calque.transpiler.loops.accesses import is_element, place_of, steady_symbols
-from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Meeting, meeting
+from calque.transpiler.loops.accesses import element_index, is_element, steady_symbols
+from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Distance, dependence_distance
 from calque.transpiler.loops.parallelize import upward
 from calque.transpiler.loops.scatters import CHEAP
 from calque.transpiler.primitives.elementwise import add, subtract
@@ -127,7 +127,7 @@ class TaskLoop:
             current = now[k] is touched[0]
             if touched != [s.args[0]] or not current or not is_element(s, self.builder):
                 return False
-            place = place_of(s, self.builder)
+            place = element_index(s, self.builder)
             if not all(dim_symbols(d) <= steady for d in place if d is not None):
                 return False
             if self._stores(s):
@@ -171,19 +171,19 @@ class TaskLoop:
             assert isinstance(s, Apply)
             if s.args and s.args[0] in self.array_of:
                 k = self.array_of[s.args[0]]
-                place, adds = place_of(s, self.builder), s.primitive is update_add
+                place, adds = element_index(s, self.builder), s.primitive is update_add
                 writes = self._stores(s)
                 task.accesses.append(Access(k, place, self.number[id(s)], writes, adds))
         return task
 
-    def _meeting(self, a: Access, b: Access) -> Meeting:
+    def _distance(self, a: Access, b: Access) -> Distance:
         counter = self.builder.dim_values[self.loop.index]
-        return meeting(a, b, counter, self.builder)
+        return dependence_distance(a, b, counter, self.builder)
 
     def _free(self, left: list[Task], right: list[Task]) -> bool:
         """True if dependences between ``left`` and ``right`` are all within one iteration."""
         return all(
-            self._meeting(a, b) in (None, 0)
+            self._distance(a, b) in (None, 0)
             for s in left
             for t in right
             for a in s.accesses
@@ -202,13 +202,13 @@ class TaskLoop:
         """True if some element requires access ``a`` to come before access ``b``."""
         if a.adds and b.adds:
             return False
-        rounds = self._meeting(a, b)
-        if rounds is None:
+        distance = self._distance(a, b)
+        if distance is None:
             return False
-        if rounds == ANYWHERE:
+        if distance == ANYWHERE:
             return True
-        assert isinstance(rounds, int)
-        return a.position < b.position if rounds == 0 else rounds * self.loop.step > 0
+        assert isinstance(distance, int)
+        return a.position < b.position if distance == 0 else distance * self.loop.step > 0
 
     def _groups(self, tasks: list[Task]) -> list[list[Task]] | None:
         """The tasks of each loop, in order; None if some loop would have dependent iterations."""

@@ -46,7 +46,7 @@ from calque.transpiler.primitives.indexing import copy, getitem, update
 DEEPEST = 3  # axes
 
 
-def swap_buffers(function: Function, builder: Builder) -> None:
+def double_buffer(function: Function, builder: Builder) -> None:
     """Rewrite such loops, in place."""
     with builder.active():
         _within(function.body, function, builder)

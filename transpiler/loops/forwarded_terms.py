@@ -30,7 +30,7 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import is_element
 from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole
-from calque.transpiler.loops.put_together import is_scan
+from calque.transpiler.loops.loop_reductions import is_scan
 from calque.transpiler.loops.whole_nests import index_of, readers, touched_at
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty

@@ -31,11 +31,11 @@ from calque.transpiler.loops.fusion_groups import (
     write_place,
 )
 from calque.transpiler.loops.fusion_legality import (
-    elsewhere,
-    in_step,
+    alias_is_known,
+    disjoint,
     same_element,
+    same_iteration_reads,
     stores_before,
-    told_apart,
 )
 from calque.transpiler.loops.in_place import InPlace, Owned, UsesOfOwned
 from calque.transpiler.loops.size_agreement import agree
@@ -155,7 +155,7 @@ class Fusion:
             if root.kind != "store" or all(
                 v is not base
                 or (read == root.written and not root.scattered)
-                or elsewhere(read, root, self.builder)
+                or disjoint(read, root, self.builder)
                 for v, read in root.loads
             ):
                 continue
@@ -382,7 +382,9 @@ class Fusion:
         while now.dim == root.space[depth]:
             alone = {r.out for r in now.roots() if self.uses[r.out] == 1}
             beside = now.roots()
-            if not all(in_step(r, root, depth, alone, beside, self.builder) for r in beside):
+            if not all(
+                same_iteration_reads(r, root, depth, alone, beside, self.builder) for r in beside
+            ):
                 break
             depth += 1
             last = now.children[-1]
@@ -393,7 +395,7 @@ class Fusion:
             leaf = [c for c in now.children if isinstance(c, Root)]
             together = all(same_element(r, root) for r in leaf)
             stores = stores_before(root, leaf)
-            depth -= not (together and all(told_apart(r, root, self.builder) for r in stores))
+            depth -= not (together and all(alias_is_known(r, root, self.builder) for r in stores))
         if self.grid and depth < len(root.space):
             # a thread computes one element of the whole space, unless a row is reduced
             return depth if any(r.kind == "reduce" for r in (*inside, root)) else 0

@@ -10,10 +10,10 @@ from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, sym
 from calque.transpiler.loops.accesses import apart, differ, positive
 from calque.transpiler.loops.fusion_groups import Root
 
-Place = Sequence[DimLike]
+Indices = Sequence[DimLike]
 
 
-def in_step(
+def same_iteration_reads(
     first: Root,
     second: Root,
     depth: int,
@@ -38,13 +38,13 @@ def in_step(
     for var, read in first.loads:
         if var in earlier and not (
             tuple(substitute_dim(d, back) for d in read) == second.written
-            or (again and _same_round(second, depth, read, first))
-            or elsewhere(read, second, builder)
+            or (again and _same_iteration(second, depth, read, first))
+            or disjoint(read, second, builder)
         ):
             return False
     if again:
         return all(
-            _same_round(first, depth, read, second) or elsewhere(read, first, builder)
+            _same_iteration(first, depth, read, second) or disjoint(read, first, builder)
             for var, read in second.loads
             if var in earlier
         )
@@ -52,10 +52,10 @@ def in_step(
         return depth not in first.reduced or all(v is not first.out for v, _ in second.loads)
     for var, read in second.loads:
         if var is first.out:
-            if first.scattered or not _same_round(first, depth, read, second):
+            if first.scattered or not _same_iteration(first, depth, read, second):
                 return False
         elif var in former:
-            if not (_same_round(first, depth, read, second) or elsewhere(read, first, builder)):
+            if not (_same_iteration(first, depth, read, second) or disjoint(read, first, builder)):
                 return False
     return True
 
@@ -80,17 +80,17 @@ def versions_before(store: Root, roots: Sequence[Root]) -> set[Var]:
 def _next_in_row(first: Root, second: Root, depth: int) -> bool:
     """True if a store can follow the store before it within each iteration of a loop.
 
-    In the innermost loop, both need equally many loops, and ``told_apart`` must hold too.
+    In the innermost loop, both need equally many loops, and ``alias_is_known`` must hold too.
     """
     inner = min(len(first.space), len(second.space)) - 1
     if depth > inner or not first.symbols[depth]:
         return False
     if depth == inner and len(first.space) != len(second.space):
         return False
-    return _same_round(first, depth, second.written, second)
+    return _same_iteration(first, depth, second.written, second)
 
 
-def told_apart(first: Root, second: Root, builder: Builder) -> bool:
+def alias_is_known(first: Root, second: Root, builder: Builder) -> bool:
     """True if two stores of one iteration are known to write one element, or known to differ."""
     if first.scattered or second.scattered:
         return False
@@ -98,7 +98,7 @@ def told_apart(first: Root, second: Root, builder: Builder) -> bool:
     return first.written == own or apart(first.written, own, builder)
 
 
-def one_place(first: Root, second: Root) -> bool:
+def writes_same_element(first: Root, second: Root) -> bool:
     """True if two stores of one iteration write the same element."""
     return first.written == _own(first, second)
 
@@ -109,7 +109,7 @@ def _own(first: Root, second: Root) -> tuple[DimLike, ...]:
     return tuple(substitute_dim(d, names) for d in second.written)
 
 
-def _same_round(first: Root, depth: int, place: Place, second: Root) -> bool:
+def _same_iteration(first: Root, depth: int, place: Indices, second: Root) -> bool:
     """True if only the same iteration of ``first`` writes index ``place`` of ``second``."""
     mine, names = first.symbols[depth], _renamed(second, first)
     spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
@@ -131,7 +131,7 @@ def same_element(first: Root, second: Root) -> bool:
     return all(place == tuple(first.written) for place in places)
 
 
-def elsewhere(read: Place, root: Root, builder: Builder) -> bool:
+def disjoint(read: Indices, root: Root, builder: Builder) -> bool:
     """True if no iteration of ``root`` writes an element that any iteration reads at ``read``."""
     dims, values = builder.dims, builder.dim_values
     steady = set(dims.arguments).union(

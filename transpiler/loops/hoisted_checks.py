@@ -202,8 +202,8 @@ class _CheckedLoop:
         dims = self.builder.dims
         places = (low, high, self.loop.start, last)
         least, largest, first, end = (self.builder.dim_of(wrap(a)) for a in places)
-        rounds = (end - first) * self.loop.step
-        same = dims.resolve(largest - least) == dims.resolve(rounds * slope)
+        iterations = (end - first) * self.loop.step
+        same = dims.resolve(largest - least) == dims.resolve(iterations * slope)
         return same and all(map(dims.is_exact, (least, largest, first, end)))
 
     # the two versions of the loop
@@ -237,13 +237,13 @@ class _CheckedLoop:
                 core.substitute(free.body, {mapping[old]: now})
         for s in core.walk(free.body):
             builder.definitions.update(dict.fromkeys(s.outs, s))
-        with builder.block() as rounds:
+        with builder.block() as iterations:
             for s in (*first.statements, *free.body.statements):
                 if isinstance(s, Apply):
                     builder.record(s)  # with known integers, of which a reverse pass reloads some
                 else:
                     builder.emit(s)
-        free.body.statements = rounds.statements
+        free.body.statements = iterations.statements
         kept = [k for k, phi in enumerate(free.phis) if phi not in grown]
         with builder.block() as after, builder.at(free.origin):
             stop = own.stop

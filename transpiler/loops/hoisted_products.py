@@ -25,14 +25,14 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, label
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.types import DimLike
-from calque.transpiler.loops.array_sections import Rounds, Section, worth_a_product
+from calque.transpiler.loops.array_sections import Iterations, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.products import dot, matmul
 
 PRODUCTS = (matmul, dot)
 
 
-def products_ahead(function: Function, builder: Builder) -> None:
+def hoist_products(function: Function, builder: Builder) -> None:
     """Hoist such products out of the loops of a function, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
@@ -48,14 +48,14 @@ def products_ahead(function: Function, builder: Builder) -> None:
 
 def _before(loop: For, builder: Builder) -> list[Statement]:
     """Let a loop read hoisted products; return the statements that compute them before it."""
-    rounds = Rounds(loop, builder)
-    if not rounds.can_be_counted():
+    iterations = Iterations(loop, builder)
+    if not iterations.can_be_counted():
         return []
     before: list[Statement] = []
     body: list[Statement] = []
     for s in loop.body.statements:
         with builder.block() as ahead, builder.at(s.origin):
-            read = _read_instead(s, rounds) if isinstance(s, Apply) else None
+            read = _read_instead(s, iterations) if isinstance(s, Apply) else None
         if read is not None:
             builder.definitions[s.outs[0]] = read.statements[-1]
         before += ahead.statements if read is not None else []
@@ -64,38 +64,38 @@ def _before(loop: For, builder: Builder) -> list[Statement]:
     return before
 
 
-def _read_instead(s: Apply, rounds: Rounds) -> Block | None:
+def _read_instead(s: Apply, iterations: Iterations) -> Block | None:
     """The statements that read the product, which the open block computes; None if it stays."""
     if s.primitive not in PRODUCTS or s.out.type.ndim != 1:
         return None
     left, right = s.args
     of_rows = left.type.ndim == 1
     row, matrix = (left, right) if of_rows else (right, left)
-    part = rounds.part(row)
+    part = iterations.part(row)
     if part is None:
         return None
-    shrinking = rounds.most_of(matrix, 1 if of_rows else 0)
-    if shrinking is None and not rounds.is_steady(matrix):
+    shrinking = iterations.most_of(matrix, 1 if of_rows else 0)
+    if shrinking is None and not iterations.is_steady(matrix):
         return None
     array, columns = (matrix, None) if shrinking is None else shrinking
     length = s.out.type.dims[0] if shrinking is None else array.type.dims[1 if of_rows else 0]
-    if not _is_worth(s, part, length, rounds):
+    if not _is_worth(s, part, length, iterations):
         return None
-    steady = rounds.outside(array)
-    rows = rounds.all_parts(part)
+    steady = iterations.outside(array)
+    rows = iterations.all_parts(part)
     whole = apply(matmul, rows, steady if of_rows else steady.T)
-    low = rounds.low(part)
-    with rounds.builder.block() as reading:
+    low = iterations.low(part)
+    with iterations.builder.block() as reading:
         place = wrap(part.place) - low
         found = whole[place] if columns is None else whole[place, columns]
     return _named(reading, found, s)
 
 
-def _is_worth(s: Apply, part: Section, length: DimLike, rounds: Rounds) -> bool:
+def _is_worth(s: Apply, part: Section, length: DimLike, iterations: Iterations) -> bool:
     array = part.read.args[0]
-    if s.out.type.dtype.kind not in "fc" or not rounds.is_inside(part):
+    if s.out.type.dtype.kind not in "fc" or not iterations.is_inside(part):
         return False
-    builder = rounds.builder
+    builder = iterations.builder
     inner, count = part.read.out.type.dims[0], array.type.dims[part.axis]
     known = all(a.type.ndim for a in s.args) and builder.dims.same(
         s.args[0].type.dims[-1], s.args[1].type.dims[0]

@@ -30,8 +30,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.rewrite import derived, emit_fold, renewed
-from calque.transpiler.loops.accesses import place_of, same_place
-from calque.transpiler.loops.bounds import is_inside_without_rounds
+from calque.transpiler.loops.accesses import element_index, same_index
+from calque.transpiler.loops.bounds import is_inside_without_iterations
 from calque.transpiler.loops.fusion_groups import weight
 from calque.transpiler.loops.virtual_arrays import load, stored
 from calque.transpiler.primitives.base import apply
@@ -45,7 +45,7 @@ _WIDEST = 8  # elements of a band
 _LEAST = 4  # cost, in additions, that a row must save for each element
 
 
-def split_bands(
+def split_index_set(
     function: Function,
     builder: Builder,
     compiles: Callable[[Statement], bool],
@@ -60,7 +60,7 @@ def split_bands(
         for s in list(block.statements):
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             if inner and isinstance(s, For):
-                Bands(s, builder, divides).split(block)
+                DiagonalBand(s, builder, divides).split(block)
             for body in core.blocks_of(s):
                 visit(body, inner)
 
@@ -69,7 +69,7 @@ def split_bands(
 
 
 @dataclass(eq=False)
-class Bands:
+class DiagonalBand:
     """A loop whose inner loops compare their counters with its own."""
 
     loop: For
@@ -178,7 +178,7 @@ class Bands:
         same = read.primitive is getitem and read.args[0] is inner.phis[0]
         if not same:
             return False
-        if not same_place(place_of(read, self.builder), place_of(store, self.builder)):
+        if not same_index(element_index(read, self.builder), element_index(store, self.builder)):
             return False
         if inner.inits[0] not in self.loop.phis or not self.loop.parallel:
             return False
@@ -264,7 +264,7 @@ class Bands:
             return False
         if s.primitive is not getitem:
             return True
-        return is_inside_without_rounds(s, self.loop, self.builder)
+        return is_inside_without_iterations(s, self.loop, self.builder)
 
     def _chain(self, value: Var) -> list[Apply]:
         """The hoistable statements that compute a value, in order."""

@@ -29,13 +29,13 @@ from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.accesses import (
-    Place,
+    ElementIndex,
+    element_index,
     is_element,
-    place_of,
     steady_symbols,
 )
 from calque.transpiler.loops.code_motion import once
-from calque.transpiler.loops.dependence_test import ANYWHERE, Access, meeting
+from calque.transpiler.loops.dependence_test import ANYWHERE, Access, dependence_distance
 from calque.transpiler.loops.scalar_expansion import Expansion
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem, update_add
@@ -160,10 +160,10 @@ class _Columns:
             return False
         if not s.proven:
             return False  # in a zero-trip inner loop its index would go unchecked
-        self.gain -= self._cost(place_of(s, self.builder), self.loop)
+        self.gain -= self._cost(element_index(s, self.builder), self.loop)
         return arrays[0] not in self.array_of
 
-    def _cost(self, place: Place, inner: For) -> int:
+    def _cost(self, place: ElementIndex, inner: For) -> int:
         """The cost of an access with ``inner`` innermost: 0 if invariant, low if contiguous."""
         own = dim_symbols(self.builder.dim_values[inner.index])
         moving = [axis for axis, d in enumerate(place) if d is None or dim_symbols(d) & own]
@@ -176,7 +176,7 @@ class _Columns:
             return all(not out.type.ndim for out in s.outs)
         if not is_access(s) or arrays != [s.args[0]]:
             return False
-        place = place_of(s, self.builder)
+        place = element_index(s, self.builder)
         each = 2 if s.primitive is update_add else 1
         self.gain += each * (self._cost(place, inner) - self._cost(place, self.loop))
         k = self.array_of.get(arrays[0])
@@ -194,7 +194,7 @@ class _Columns:
             self.array_of[s.outs[0]] = k
         return True
 
-    def _followed(self, inner: For, place: Place) -> bool:
+    def _followed(self, inner: For, place: ElementIndex) -> bool:
         """True if an index depends only on the two counters and on loop-invariant sizes."""
         known = steady_symbols(self.loop, self.builder)
         known |= dim_symbols(self.builder.dim_values[inner.index])
@@ -213,13 +213,13 @@ class _Columns:
                     continue
                 if loop is inner and self._in_step(a, b, inner):
                     # interchanged, the inner iterations would be serial, unless they sum
-                    apart = meeting(a, b, counter, self.builder)
+                    apart = dependence_distance(a, b, counter, self.builder)
                     if apart in (None, 0) or (apart == ANYWHERE and self._is_sum(a, b, inner)):
                         continue
                     return False
-                place = tuple(self._in_another_round(d, inner) for d in b.place)
+                place = tuple(self._in_another_iteration(d, inner) for d in b.place)
                 other = Access(b.array, place, b.position, b.writes, b.adds)
-                apart = meeting(a, other, counter, self.builder)
+                apart = dependence_distance(a, other, counter, self.builder)
                 if apart in (None, 0):
                     continue
                 if loop is inner or not isinstance(apart, int):
@@ -256,7 +256,7 @@ class _Columns:
     def _reads_there(self, read: Apply, store: Apply) -> bool:
         if read.primitive is not getitem or read.args[0] is not store.args[0]:
             return False
-        return place_of(read, self.builder) == place_of(store, self.builder)
+        return element_index(read, self.builder) == element_index(store, self.builder)
 
     def _order(self, inner: For) -> int:
         return self.loop.body.statements.index(inner)
@@ -269,7 +269,7 @@ class _Columns:
             for d, e in zip(a.place, b.place, strict=True)
         )
 
-    def _in_another_round(self, dim: DimLike | None, inner: For) -> DimLike | None:
+    def _in_another_iteration(self, dim: DimLike | None, inner: For) -> DimLike | None:
         """An index in another iteration of the inner loop: the counter gets a new symbol."""
         if dim is None:
             return None

@@ -10,7 +10,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Atom, Block, For, Function, Var, While
 
 
-def drop_unchanged(function: Function) -> None:
+def remove_invariant_phis(function: Function) -> None:
     """Remove invariant phis from all loops of a function, in place."""
     same: dict[Var, Atom] = {}
 

@@ -9,9 +9,9 @@ Before::
 After::
 
     for i in range(m):
-        mean_of_rounds[i] = (sum of x[:, i]) / n
+        mean_of_iterations[i] = (sum of x[:, i]) / n
     for i in range(m):
-        mean = mean_of_rounds[i]
+        mean = mean_of_iterations[i]
         out[i] = sum of (x[:, i] - mean) ** 2
 """
 
@@ -97,7 +97,7 @@ def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:
 
 def _array_of(number: Var, loop: For) -> Var:
     made = apply(empty, wrap(loop.stop), dtype=number.type.dtype)
-    made.atom.name = f"{number.name}_of_rounds" if number.name else "kept"
+    made.atom.name = f"{number.name}_of_iterations" if number.name else "kept"
     return made.atom
 
 
@@ -106,9 +106,9 @@ def _kept(number: Var, array: Var, index: Var) -> Apply:
     return Apply((out,), update, (version, number, index), _PLACE, number.origin, proven=True)
 
 
-def bounds_of_part(part: Any, rounds: Any, parts: Any) -> tuple[Any, Any]:
+def bounds_of_part(part: Any, iterations: Any, parts: Any) -> tuple[Any, Any]:
     """The first iteration of part number ``part``, and the first one after it."""
-    first = apply(floor_divide, apply(multiply, part, rounds), parts)
-    last = apply(floor_divide, apply(multiply, apply(add, part, 1), rounds), parts)
+    first = apply(floor_divide, apply(multiply, part, iterations), parts)
+    last = apply(floor_divide, apply(multiply, apply(add, part, 1), iterations), parts)
     first.atom.name, last.atom.name = "first", "last"
     return first.atom, last.atom

@@ -56,7 +56,7 @@ from calque.transpiler.primitives.shapes import broadcast_to, size
 Allowed = Callable[[Apply], bool]
 
 
-def schedule(
+def lower_to_loops(
     function: Function, builder: Builder, allowed: Allowed, grid: bool = False
 ) -> None:
     """Rewrite ``function.body`` as loops over scalars, in place, where ``allowed`` permits it.

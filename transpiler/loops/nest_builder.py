@@ -20,7 +20,7 @@ from calque.transpiler.loops.fusion_groups import (
     value_of,
     write_place,
 )
-from calque.transpiler.loops.fusion_legality import one_place
+from calque.transpiler.loops.fusion_legality import writes_same_element
 from calque.transpiler.loops.virtual_arrays import Reader, SizesAtHand, Virtual, load, stored
 from calque.transpiler.primitives import shapes
 from calque.transpiler.primitives.base import apply
@@ -274,7 +274,7 @@ class NestBuilder:
         if store.kind != "store" or store.scattered:
             return False
         later = (r for r in after if self.holder[r] is self.holder[store])
-        return any(one_place(store, r) for r in later)
+        return any(writes_same_element(store, r) for r in later)
 
     def _is_free(self, store: Root, waiting: Sequence[Root], after: Sequence[Root]) -> bool:
         """True if one of several stores into an array can be written at once, before later reads.

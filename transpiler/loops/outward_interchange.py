@@ -44,19 +44,20 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Sta
 from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import place_of
+from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.loops.code_motion import Done, done_before
 from calque.transpiler.loops.parallelize import is_independent
-from calque.transpiler.loops.private_rows import RowsAlone
+from calque.transpiler.loops.privatization import PrivatizedRows
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
 
 PART = 1024  # elements of a strip, which goes through all iterations
 Refuses = Callable[[Statement], bool]
-Lane = Callable[[For, Var, dict[Var, Atom]], list[Statement]]  # writes a loop over elements
+# writes a loop over elements
+ElementLoopWriter = Callable[[For, Var, dict[Var, Atom]], list[Statement]]
 
 
-def move_outward(
+def interchange_outward(
     function: Function, builder: Builder, refuses: Refuses, divides: Refuses
 ) -> None:
     """Move the element loops of a function outward where that is legal and pays, in place.
@@ -76,22 +77,23 @@ def _within(
 ) -> None:
     made: list[Statement] = []
     for place, s in enumerate(block.statements):
-        turned = None
+        interchanged = None
         if isinstance(s, For) and not s.scheduled:
             later = Block(block.statements[place + 1 :], block.results)
-            turned = _Rounds(s, builder, *raising, core.free_vars(later), known).turned()
-        if turned is None:
+            nest = _Interchange(s, builder, *raising, core.free_vars(later), known)
+            interchanged = nest.interchanged()
+        if interchanged is None:
             for inner in core.blocks_of(s):
                 _within(inner, builder, raising, list(known))
-            turned = [s]
+            interchanged = [s]
         else:
-            core.label_rest(turned, s.phase)
-        made += turned
+            core.label_rest(interchanged, s.phase)
+        made += interchanged
     block.statements[:] = made
 
 
 @dataclass(eq=False)
-class _Rounds:
+class _Interchange:
     """A loop of the user's, and the loops over elements in its body."""
 
     loop: For
@@ -100,32 +102,32 @@ class _Rounds:
     divides: Refuses
     later: dict[Var, None]  # variables read after the loop
     known: list[Done]  # divisions that loops before this one did
-    lanes: list[For] = field(default_factory=list)
+    element_loops: list[For] = field(default_factory=list)
     bounds: tuple[Atom, Atom] = (0, 0)  # of the loops over elements
     counters: dict[str, DimLike] = field(default_factory=dict)  # the dimensions of theirs in copies
 
-    def turned(self) -> list[Statement] | None:
+    def interchanged(self) -> list[Statement] | None:
         """The statements that replace the loop; None if it stays."""
         loop = self.loop
         numbers = [out for out in loop.outs if not out.type.ndim]
         if len(numbers) == len(loop.outs) or any(out in self.later for out in numbers):
             return None
-        if not self._collect(loop.body) or not self.lanes or not self._alike():
+        if not self._collect(loop.body) or not self.element_loops or not self._alike():
             return None
         if not _each_version_once(loop.body, set()):
             return None
         before = done_before(loop, self.builder, self.divides, self.known)
-        divides = any(map(self.divides, self._of_rounds(loop.body)))
-        turned = None if divides else self._around_all()
-        return [*before, *(turned or [loop])] if before or turned else None
+        divides = any(map(self.divides, self._outside_element_loops(loop.body)))
+        interchanged = None if divides else self._around_all()
+        return [*before, *(interchanged or [loop])] if before or interchanged else None
 
-    def _of_rounds(self, block: Block) -> Iterator[Statement]:
+    def _outside_element_loops(self, block: Block) -> Iterator[Statement]:
         """Yield the statements of a block at any depth, but not those inside the element loops."""
         for s in block.statements:
             yield s
-            if s not in self.lanes:
+            if s not in self.element_loops:
                 for inner in core.blocks_of(s):
-                    yield from self._of_rounds(inner)
+                    yield from self._outside_element_loops(inner)
 
     def _around_all(self) -> list[Statement] | None:
         """The loop over rows or strips with the user's loop inside; None if it is not legal."""
@@ -138,14 +140,14 @@ class _Rounds:
             rows.parallel = rows.scheduled = True
             self.builder.emit(rows)
         if self._nested():
-            rounds = next(s for s in rows.body.statements if isinstance(s, For))
-            inner = _Rounds(rounds, self.builder, self.refuses, self.divides, {}, [])
-            rows.body.statements[:] = inner.alone() or [rounds]
+            user_loop = next(s for s in rows.body.statements if isinstance(s, For))
+            inner = _Interchange(user_loop, self.builder, self.refuses, self.divides, {}, [])
+            rows.body.statements[:] = inner.privatized() or [user_loop]
         return made.statements
 
-    def alone(self) -> list[Statement] | None:
+    def privatized(self) -> list[Statement] | None:
         """The statements that replace the loop within a row; None if it stays, in vectors."""
-        if not self._collect(self.loop.body) or not self.lanes or not self._alike():
+        if not self._collect(self.loop.body) or not self.element_loops or not self._alike():
             return None
         if self._nested() or not self._across():
             return None
@@ -159,7 +161,7 @@ class _Rounds:
 
     def _nested(self) -> bool:
         """True if the loops over elements contain loops."""
-        return any(isinstance(s, For) for f in self.lanes for s in core.walk(f.body))
+        return any(isinstance(s, For) for f in self.element_loops for s in core.walk(f.body))
 
     def _across(self) -> bool:
         """True if the outer counter indexes last axes more often than the elements' counters."""
@@ -167,14 +169,14 @@ class _Rounds:
         if self.loop.index not in values:
             return False
         along = 0
-        rounds = dim_symbols(resolve(values[self.loop.index]))
-        for lane in self.lanes:
-            own = dim_symbols(resolve(values[lane.index]))
-            for s in core.walk(lane.body):
+        moving_with_user = dim_symbols(resolve(values[self.loop.index]))
+        for element_loop in self.element_loops:
+            own = dim_symbols(resolve(values[element_loop.index]))
+            for s in core.walk(element_loop.body):
                 if is_access(s) and s.args[0].type.ndim > 1:
-                    last = place_of(s, self.builder)[-1]
+                    last = element_index(s, self.builder)[-1]
                     moving = frozenset() if last is None else dim_symbols(last)
-                    along += bool(moving & rounds) - bool(moving & own)
+                    along += bool(moving & moving_with_user) - bool(moving & own)
         return along > 0
 
     def _collect(self, block: Block) -> bool:
@@ -182,7 +184,7 @@ class _Rounds:
         for s in block.statements:
             match s:
                 case For() if s.scheduled:
-                    self.lanes.append(s)
+                    self.element_loops.append(s)
                 case For() | If():
                     if not all(map(self._collect, core.blocks_of(s))):
                         return False
@@ -194,8 +196,8 @@ class _Rounds:
 
     def _alike(self) -> bool:
         """True if all element loops have the same bounds and no sums, and nothing may raise."""
-        first = self.lanes[0]
-        for s in self.lanes:
+        first = self.element_loops[0]
+        for s in self.element_loops:
             if s.step != 1 or any(not phi.type.ndim for phi in s.phis):
                 return False
             if not all(self._same(a, b) for a, b in ((s.start, first.start), (s.stop, first.stop))):
@@ -204,7 +206,7 @@ class _Rounds:
 
     def _find_bounds(self) -> bool:
         """Set ``bounds`` of the element loops; False if the outer loop changes them."""
-        first = self.lanes[0]
+        first = self.element_loops[0]
         try:
             start, stop = self._outside(first.start), self._outside(first.stop)
         except BranchMismatch:
@@ -245,16 +247,16 @@ class _Rounds:
         """The loop over rows with the user's loop inside; None if rows depend on each other."""
         if not self._find_bounds():
             return None
-        first = self.lanes[0]
+        first = self.element_loops[0]
         (counter,) = renewed(self.builder, [first.index])
-        for s in self.lanes:
+        for s in self.element_loops:
             (symbol,) = dim_symbols(self.builder.dim_values[s.index])
             self.counters[symbol] = self.builder.dim_values[counter]
         made = self._around(counter, self.bounds, self._row_of)
-        (rounds,) = (s for s in made.body.statements if isinstance(s, For))
-        own = RowsAlone(self.builder, counter, {*rounds.phis})
-        alone = own.leave_out(rounds.body) and is_independent(made, self.builder)
-        return made if alone else None
+        (user_loop,) = (s for s in made.body.statements if isinstance(s, For))
+        private_rows = PrivatizedRows(self.builder, counter, {*user_loop.phis})
+        privatized = private_rows.leave_out(user_loop.body) and is_independent(made, self.builder)
+        return made if privatized else None
 
     def _parts(self) -> For | None:
         """The loop over strips of elements with the user's loop inside; None if it is not legal."""
@@ -277,7 +279,7 @@ class _Rounds:
         made.body.statements[:0] = bounds.statements
         return made
 
-    def _around(self, counter: Var, bounds: tuple[Atom, Atom], lane: Lane) -> For:
+    def _around(self, counter: Var, bounds: tuple[Atom, Atom], write: ElementLoopWriter) -> For:
         """A loop by ``counter`` with a copy of the user's loop as its body."""
         loop = self.loop
         arrays = [k for k, phi in enumerate(loop.phis) if phi.type.ndim]
@@ -288,16 +290,18 @@ class _Rounds:
         inner = renewed(self.builder, loop.phis, mapping, self.counters)
         inits = tuple(carried.get(k, a) for k, a in enumerate(loop.inits))
 
-        def write(s: Statement, mapping: Any) -> list[Statement] | None:
-            return lane(s, counter, mapping) if isinstance(s, For) and s in self.lanes else None
+        def instead(s: Statement, mapping: Any) -> list[Statement] | None:
+            if isinstance(s, For) and s in self.element_loops:
+                return write(s, counter, mapping)
+            return None
 
-        body = cloned(self.builder, loop.body, mapping, self.counters, write)
+        body = cloned(self.builder, loop.body, mapping, self.counters, instead)
         outs = renewed(self.builder, loop.outs)
-        rounds = derived(loop, outs=outs, index=index, phis=inner, inits=inits, body=body)
+        user_loop = derived(loop, outs=outs, index=index, phis=inner, inits=inits, body=body)
         parts = {
             "outs": tuple(loop.outs[k] for k in arrays),
             "inits": tuple(loop.inits[k] for k in arrays),
-            "body": Block([rounds], [outs[k] for k in arrays]),
+            "body": Block([user_loop], [outs[k] for k in arrays]),
         }
         start, stop = bounds
         return derived(loop, index=counter, start=start, stop=stop, step=1, phis=phis, **parts)
@@ -311,7 +315,7 @@ class _Rounds:
         mapping.update([(out, _sub(r, mapping)) for out, r in results])
         return made
 
-    def _strip_of(self, ends: tuple[Atom, Atom]) -> Lane:
+    def _strip_of(self, ends: tuple[Atom, Atom]) -> ElementLoopWriter:
         def strip(s: For, counter: Var, mapping: dict[Var, Atom]) -> list[Statement]:
             (made,) = self._copied([s], mapping)
             assert isinstance(made, For)

@@ -29,9 +29,9 @@ from calque.transpiler.ir.verdicts import (
     Verdict,
     element_text,
 )
-from calque.transpiler.loops.accesses import differ, place_of, steady_symbols
+from calque.transpiler.loops.accesses import differ, element_index, steady_symbols
 from calque.transpiler.loops.carried_dependences import Touch, of_elements, of_numbers
-from calque.transpiler.loops.dependence_test import may_meet
+from calque.transpiler.loops.dependence_test import may_alias_across_iterations
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem
@@ -80,7 +80,9 @@ def _kept_off(s: For, around: list[For | While]) -> Verdict:
     return Verdict(LITTLE, f"too little work: a loop {what}")
 
 
-def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -> None:
+def estimate_parallel_work(
+    block: Block, compiles: Callable[[Statement], bool], depth: int = 0
+) -> None:
     """Make parallel loops serial, in place, if they do too little work or are not in a kernel.
 
     ``depth`` is that of the block in a kernel: 0 outside.
@@ -91,23 +93,23 @@ def weigh(block: Block, compiles: Callable[[Statement], bool], depth: int = 0) -
             if not inside:
                 s.parallel = False
                 s.verdict = Verdict(OTHER, "it stays a loop of Python's: no kernel has all it does")
-            elif (_rounds(s) or _WORTH_THREADS) < _WORTH_THREADS:
+            elif (_trip_count(s) or _WORTH_THREADS) < _WORTH_THREADS:
                 s.parallel = False
-                s.verdict = Verdict(LITTLE, f"too little work: {_rounds(s)} iterations")
+                s.verdict = Verdict(LITTLE, f"too little work: {_trip_count(s)} iterations")
             elif not worth_threads(s, depth or 1):
                 s.verdict = Verdict(LITTLE, "too little work: a loop in a branch that holds none")
         for b in core.blocks_of(s):
-            weigh(b, compiles, (depth or 1) + 1 if inside else 0)
+            estimate_parallel_work(b, compiles, (depth or 1) + 1 if inside else 0)
 
 
 _WORTH_THREADS = 1000  # iterations, inner loops included: starting threads takes as long
 
 
-def _rounds(s: For) -> int | None:
+def _trip_count(s: For) -> int | None:
     """The number of iterations of a loop, times those of its inner loops; None if unknown."""
     if not isinstance(s.start, int) or not isinstance(s.stop, int):
         return None
-    inner = [_rounds(t) if isinstance(t, For) else None for t in _loops(s.body)]
+    inner = [_trip_count(t) if isinstance(t, For) else None for t in _loops(s.body)]
     if None in inner:
         return None
     return max(s.stop - s.start, 0) * max(sum(n for n in inner if n is not None), 1)
@@ -125,7 +127,7 @@ def _loops(block: Block) -> list[For | While]:
     return found
 
 
-def keep_off_threads(
+def demote_parallel_to_serial(
     block: Block,
     compiles: Callable[[Statement], bool],
     refuses: Callable[[Statement], bool],
@@ -150,7 +152,7 @@ def keep_off_threads(
                         _may_raise(t, division)
         else:
             for b in core.blocks_of(s):
-                keep_off_threads(b, compiles, refuses, divides)
+                demote_parallel_to_serial(b, compiles, refuses, divides)
 
 
 def _may_raise(s: For, raising: Statement) -> None:
@@ -280,7 +282,7 @@ class CarriedArrays:
             what = element_text(s.origin)
             return self._lose(MAY_RAISE, f"{{0}}: {what} is not proven to be inside its array", s)
         owner = self.chain[s.args[0]]
-        self.touches.setdefault(owner, []).append(Touch(place_of(s, self.builder), s))
+        self.touches.setdefault(owner, []).append(Touch(element_index(s, self.builder), s))
         if s.primitive is not getitem:
             self.chain[s.outs[0]] = owner
         return True
@@ -324,7 +326,7 @@ class CarriedArrays:
         (name,) = counter
         for one in stored:
             for two in touches:
-                if may_meet(one.place, two.place, name, steady, self.builder):
+                if may_alias_across_iterations(one.place, two.place, name, steady, self.builder):
                     return one, two
         return None
 

@@ -35,15 +35,15 @@ from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.rewrite import cloned_loop, emit_fold, emit_loop
+from calque.transpiler.loops.loop_reductions import Scanned, counts, is_scan, scans
 from calque.transpiler.loops.loop_splitting import bounds_of_part
-from calque.transpiler.loops.put_together import Scanned, counts, is_scan, scans
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, subtract
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.scalars import max_, min_
 
-_ROUNDS, _PARTS = 2048, 8192  # iterations of a part, at least; parts, at most
+_ITERATIONS, _PARTS = 2048, 8192  # iterations of a part, at least; parts, at most
 _IDENTITY = {"sum": 0, "product": 1}
 _PLACE = {"index": (Slot(0),)}
 
@@ -94,14 +94,14 @@ def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
     alone = _sum_alone(s, found[0], builder)
     if alone is None:
         return None
-    rounds = wrap(s.stop)
-    most = apply(min_, apply(floor_divide, rounds, _ROUNDS), _PARTS)
+    iterations = wrap(s.stop)
+    most = apply(min_, apply(floor_divide, iterations, _ITERATIONS), _PARTS)
     parts = apply(max_, most, 1)
     parts.atom.name = "parts"
     totals = apply(empty, parts, dtype=s.phis[numbers[0]].type.dtype)
     totals.atom.name = f"{s.phis[numbers[0]].name or 'total'}_of_parts"
-    summed = _first_phase(s, alone, totals.atom, rounds, parts, builder)
-    _second_phase(s, found[0], summed, rounds, parts, builder)
+    summed = _first_phase(s, alone, totals.atom, iterations, parts, builder)
+    _second_phase(s, found[0], summed, iterations, parts, builder)
     return {parts.atom: builder.dim_of(parts)}
 
 
@@ -124,14 +124,14 @@ def _part_index(parts: Any, builder: Builder) -> Array:
 
 
 def _first_phase(
-    s: For, alone: For, totals: Var, rounds: Any, parts: Any, builder: Builder
+    s: For, alone: For, totals: Var, iterations: Any, parts: Any, builder: Builder
 ) -> Var:
     """Emit the loop that sums each part; return the array of these sums."""
     part = _part_index(parts, builder)
     phi, stored = (Var(totals.type, totals.name, s.origin) for _ in range(2))
 
     def step(phi: Var) -> list[Var]:
-        alone.start, alone.stop = bounds_of_part(part, rounds, parts)
+        alone.start, alone.stop = bounds_of_part(part, iterations, parts)
         builder.emit(alone)
         args = phi, alone.outs[0], part.atom
         builder.emit(Apply((stored,), update, args, _PLACE, s.origin, proven=True))
@@ -143,7 +143,7 @@ def _first_phase(
 
 
 def _second_phase(
-    s: For, found: Scanned, totals: Var, rounds: Any, parts: Any, builder: Builder
+    s: For, found: Scanned, totals: Var, iterations: Any, parts: Any, builder: Builder
 ) -> None:
     """Emit the loop that starts each part with the sum of the parts before it."""
     part = _part_index(parts, builder)
@@ -153,7 +153,7 @@ def _second_phase(
 
     def step(*phis: Var) -> list[Var]:
         before = _sum_before(s, found, totals, part, builder)
-        s.start, s.stop = bounds_of_part(part, rounds, parts)
+        s.start, s.stop = bounds_of_part(part, iterations, parts)
         begun = dict(zip(arrays, phis, strict=True)) | {found.position: before}
         s.inits = tuple(begun[k] for k in range(len(s.phis)))
         s.outs = tuple(Var(o.type, o.name, s.origin) for o in s.outs)

@@ -49,8 +49,8 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.rewrite import cloned_loop, derived
 from calque.transpiler.loops.carried_dependences import made_by
+from calque.transpiler.loops.loop_reductions import LoopReduction, along_memory, counts, reductions
 from calque.transpiler.loops.loop_splitting import bounds_of_part, split_before
-from calque.transpiler.loops.put_together import PutTogether, along_memory, counts, reductions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
@@ -193,10 +193,10 @@ def _need_stores(sums: list[For], last: For) -> bool:
     return False
 
 
-def _at_most(s: For, rounds: int) -> bool:
-    """True if a loop's trip count is known and at most ``rounds``."""
+def _at_most(s: For, iterations: int) -> bool:
+    """True if a loop's trip count is known and at most ``iterations``."""
     known = counts(s)
-    return known is not None and known <= rounds
+    return known is not None and known <= iterations
 
 
 def _needs_others(sums: list[For], body: Block) -> For | None:
@@ -215,23 +215,24 @@ def _cut(loop: For, sums: list[For], builder: Builder, parts: Any = None) -> dic
     nest = nest_of(loop)
     first, *inner = nest
     sizes = [wrap(first.stop), *(_outside(s.stop, loop) for s in inner)]
-    rounds = _outside(sums[0].stop, loop)
+    iterations = _outside(sums[0].stop, loop)
     along = parts is not None
     if not along:
         columns = sizes[0]
         for size in sizes[1:]:
             columns = apply(multiply, columns, size)
-        parts = _number_of_parts(rounds, columns)
+        parts = _number_of_parts(iterations, columns)
         parts.atom.name = "parts"
     whole = [
         (k, r, _memory(s.phis[r.position], [*sizes, parts]))
         for k, s in enumerate(sums)
         for r in reductions(s)
     ]
-    made = _parts_loop(loop, whole, parts, rounds if along else None, builder)
+    made = _parts_loop(loop, whole, parts, iterations if along else None, builder)
     outs = iter(made.outs)
     for s in sums:
-        _put_together(s, [next(outs) for _ in reductions(s)], [n.index for n in nest], parts)
+        arrays = [next(outs) for _ in reductions(s)]
+        _combine_partial_sums(s, arrays, [n.index for n in nest], parts)
     return {parts.atom: builder.dim_of(parts)}
 
 
@@ -270,14 +271,14 @@ def _memory(phi: Var, sizes: list[Any]) -> Var:
 
 def _parts_loop(
     loop: For,
-    whole: list[tuple[int, PutTogether, Var]],
+    whole: list[tuple[int, LoopReduction, Var]],
     parts: Any,
-    rounds: Any,
+    iterations: Any,
     builder: Builder,
 ) -> For:
     """The loop over the parts: a copy of the loop that stores the sums of each part.
 
-    The parts of rows, for which ``rounds`` is given, are contiguous.
+    The parts of rows, for which ``iterations`` is given, are contiguous.
     """
     copy = cloned_loop(builder, loop)
     nest = nest_of(copy)
@@ -290,7 +291,7 @@ def _parts_loop(
     body = nest[-1].body
     sums = [s for s in body.statements if isinstance(s, For)]
     with builder.block() as bounds, builder.at(None):  # the sums quote the statement
-        ends = bounds_of_part(part, rounds, parts) if rounds is not None else None
+        ends = bounds_of_part(part, iterations, parts) if iterations is not None else None
     body.statements[:0] = bounds.statements
     for s in sums:
         if ends is None:
@@ -333,7 +334,7 @@ def _stored(array: Var, value: Var, places: tuple[Any, ...]) -> Apply:
     return Apply((out,), update, (version, value, *places), index, proven=True)
 
 
-def _put_together(s: For, arrays: list[Var], around: list[Var], parts: Any) -> None:
+def _combine_partial_sums(s: For, arrays: list[Var], around: list[Var], parts: Any) -> None:
     """Let a summing loop go over the sums of the parts, rather than over the rows."""
     by_position = dict(zip([r.position for r in reductions(s)], arrays, strict=True))
     made: list[Statement] = []

@@ -191,7 +191,7 @@ class PlaceLoops:
             boxes.setdefault(box, []).append(t)
         for box, terms in boxes.items():
             if set(self._along(self.depth - 1, terms)) != {self.between}:
-                version = self._rounds(version, box, terms, [])
+                version = self._iterations(version, box, terms, [])
         return version
 
     def _moves(self, term: Term) -> list[int]:
@@ -199,7 +199,7 @@ class PlaceLoops:
         shifts = zip(term.shifts[:-1], self.first.shifts, strict=False)
         return [mine - its for mine, its in shifts]
 
-    def _rounds(
+    def _iterations(
         self, version: Atom, box: tuple[tuple[int, int], ...], terms: list[Term], at: list[Any]
     ) -> Var:
         """Loops over the outer axes, with unrolled stores at the ends of the last one."""
@@ -207,7 +207,7 @@ class PlaceLoops:
         if axis < len(box):
             out = self._loop(
                 *(version, axis, box[axis]),
-                lambda phi, index: self._rounds(phi, box, terms, [*at, index]),
+                lambda phi, index: self._iterations(phi, box, terms, [*at, index]),
             )
             made = self.builder.definitions[out]
             assert isinstance(made, For)

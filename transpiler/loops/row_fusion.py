@@ -25,8 +25,8 @@ from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import has_effects
-from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
-from calque.transpiler.loops.put_together import along_memory
+from calque.transpiler.loops.body_fusion import iterations_correspond, join
+from calque.transpiler.loops.loop_reductions import along_memory
 
 
 def fuse_rows(function: Function, builder: Builder) -> None:
@@ -99,7 +99,7 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
         return False
     if any(own and not along_memory(own, s) for own, s in zip(sums, (first, second), strict=True)):
         return False  # threads along the rows of memory share a column's sum (partial_sums)
-    return meets_itself_alone(first, second, between)
+    return iterations_correspond(first, second, between)
 
 
 def _sums(loop: For) -> list[For]:

@@ -28,13 +28,13 @@ from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import (
-    Place,
+    ElementIndex,
+    element_index,
     is_element,
-    place_of,
     positive,
     steady_symbols,
 )
-from calque.transpiler.loops.dependence_test import Access, meeting
+from calque.transpiler.loops.dependence_test import Access, dependence_distance
 from calque.transpiler.loops.virtual_arrays import load, stored
 from calque.transpiler.primitives.indexing import update_add
 
@@ -109,7 +109,7 @@ class Expansion:
             for b in later:
                 if a.adds and b.adds:
                     continue
-                apart = meeting(a, b, counter, self.builder)
+                apart = dependence_distance(a, b, counter, self.builder)
                 if apart not in (None, 0):
                     return False
         return True
@@ -133,9 +133,9 @@ class Expansion:
                 found.append(Access(k, self._place(s), number, stores, adds))
         return found
 
-    def _place(self, s: Apply) -> Place:
+    def _place(self, s: Apply) -> ElementIndex:
         """The index of an element, None along axes where it varies otherwise, as ``k // 2``."""
-        place = place_of(s, self.builder)
+        place = element_index(s, self.builder)
         return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
 
     def _make_rows(self, within: For, sums: Sequence[int]) -> bool:

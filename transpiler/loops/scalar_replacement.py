@@ -31,15 +31,21 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import Uses, is_read
-from calque.transpiler.loops.accesses import Place, apart, is_element, place_of, same_place
-from calque.transpiler.loops.bounds import is_inside_without_rounds
+from calque.transpiler.loops.accesses import (
+    ElementIndex,
+    apart,
+    element_index,
+    is_element,
+    same_index,
+)
+from calque.transpiler.loops.bounds import is_inside_without_iterations
 from calque.transpiler.loops.scatters import without
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, divide, multiply, negative, subtract
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 
-def fewer_accesses(function: Function, builder: Builder) -> None:
+def scalar_replacement(function: Function, builder: Builder) -> None:
     """Apply scalar replacement to all loops of a function, in place."""
     with builder.active():
         loops = [s for s in core.walk(function.body) if isinstance(s, For)]
@@ -100,7 +106,7 @@ def _reads(
         and read.primitive is getitem
         and read.args[0] is store.args[0]
         and is_element(read, builder)
-        and same_place(place_of(read, builder), place_of(store, builder))
+        and same_index(element_index(read, builder), element_index(store, builder))
     )
 
 
@@ -128,17 +134,17 @@ class _Stores:
 
     def _store_before(self, s: Apply) -> Apply | None:
         """The last store to the same element, if nothing in between may touch that element."""
-        place = place_of(s, self.builder)
+        place = element_index(s, self.builder)
         stores = {t.outs[0]: t for t in self.block.statements if self._is_store(t)}
         base, after = s.args[0], s
         while base in stores:
             made = stores[base]
             uses = [t for t in self._users(base) if t is not after]
-            if not all(self._elsewhere(t, place) for t in uses):
+            if not all(self._disjoint(t, place) for t in uses):
                 return None
-            if same_place(place_of(made, self.builder), place):
+            if same_index(element_index(made, self.builder), place):
                 return made
-            if not apart(place_of(made, self.builder), place, self.builder):
+            if not apart(element_index(made, self.builder), place, self.builder):
                 return None
             base, after = made.args[0], made
         return None
@@ -148,14 +154,14 @@ class _Stores:
         found: list[Statement | None] = [t for t in statements if is_read(t, version)]
         return [*found, None] if version in self.block.results else found
 
-    def _elsewhere(self, s: Statement | None, place: Place) -> bool:
+    def _disjoint(self, s: Statement | None, place: ElementIndex) -> bool:
         if not isinstance(s, Apply):
             return False
         if s.primitive.kind == "size":
             return True
         if s.primitive is not getitem or not is_element(s, self.builder):
             return False
-        return apart(place_of(s, self.builder), place, self.builder)
+        return apart(element_index(s, self.builder), place, self.builder)
 
     def _join(self, first: Apply, second: Apply) -> None:
         """Merge two stores into one at the position of the second."""
@@ -183,8 +189,8 @@ class _Stores:
         if not isinstance(read, Apply) or read.primitive is not getitem:
             return False
         same = read.args[0] is zero.args[0] and read in self.block.statements
-        return same and same_place(
-            place_of(read, self.builder), place_of(zero, self.builder)
+        return same and same_index(
+            element_index(read, self.builder), element_index(zero, self.builder)
         )
 
 
@@ -230,13 +236,13 @@ def _numbers_in(block: Block, builder: Builder) -> None:
             made.append(s)
             continue
         with builder.block() as around, builder.at(s.origin):
-            _Numbers(s, builder).write()
+            _PromotedElements(s, builder).write()
         made += around.statements
         core.label_rest([*around.statements, *s.body.statements], s.phase)
     block.statements[:] = made
 
 
-class _Numbers:
+class _PromotedElements:
     """Carry elements at invariant indices through an innermost loop as scalars."""
 
     def __init__(self, loop: For, builder: Builder):
@@ -285,16 +291,16 @@ class _Numbers:
         phi = self.loop.phis[k]
         if not phi.type.ndim or phi.type.dtype != np.float64 or not self.counter:
             return []
-        places = [(s, place_of(s, self.builder)) for s in self._accesses(k)]
-        found: list[tuple[Apply, Place]] = []
+        places = [(s, element_index(s, self.builder)) for s in self._accesses(k)]
+        found: list[tuple[Apply, ElementIndex]] = []
         for s, place in places:
-            if s.primitive is getitem or any(same_place(place, p) for _, p in found):
+            if s.primitive is getitem or any(same_index(place, p) for _, p in found):
                 continue
             if any(dim_symbols(d) & self.counter for d in place if d is not None):
                 continue
             if not self._can_be_before(s, s.args[2:]):
                 continue
-            known = [t for t, p in places if same_place(p, place)]
+            known = [t for t, p in places if same_index(p, place)]
             if not all(t in known or apart(p, place, self.builder) for t, p in places):
                 continue
             if all(_is_double(t.args[1]) for t in known if t.primitive is not getitem):
@@ -305,7 +311,7 @@ class _Numbers:
         """True if an index is loop-invariant, and in bounds even if the loop is zero-trip."""
         if any(a in self.inside for a in index if isinstance(a, Var)):
             return False
-        return is_inside_without_rounds(s, self.loop, self.builder)
+        return is_inside_without_iterations(s, self.loop, self.builder)
 
     def _reads_before(self) -> None:
         """Hoist reads of elements that the loop does not change."""
@@ -321,16 +327,18 @@ class _Numbers:
             k = of_phi.get(id(s))
             if k is None and s.args[0] in self.inside:
                 continue
-            if k is not None and not self._never_stored(place_of(s, self.builder), accesses[k]):
+            if k is not None and not self._never_stored(
+                element_index(s, self.builder), accesses[k]
+            ):
                 continue
             base = s.args[0] if k is None else self.loop.inits[k]
             mapping[s.outs[0]] = self._load(base, s).atom
         body.statements[:] = [s for s in body.statements if s.outs[0] not in mapping]
         core.substitute(body, mapping)
 
-    def _never_stored(self, place: Place, accesses: list[Apply]) -> bool:
+    def _never_stored(self, place: ElementIndex, accesses: list[Apply]) -> bool:
         stores = [s for s in accesses if s.primitive is not getitem]
-        return all(apart(place_of(s, self.builder), place, self.builder) for s in stores)
+        return all(apart(element_index(s, self.builder), place, self.builder) for s in stores)
 
     def _load(self, base: Atom, s: Apply) -> Any:
         index = s.args[1:] if s.primitive is getitem else s.args[2:]
@@ -342,9 +350,9 @@ class _Numbers:
 
     def _carry(self, k: int, example: Apply, start: Any) -> Var:
         """Replace the accesses to one element by a carried scalar; return its final value."""
-        loop, place = self.loop, place_of(example, self.builder)
+        loop, place = self.loop, element_index(example, self.builder)
         touched = {
-            id(s) for s in self._accesses(k) if same_place(place_of(s, self.builder), place)
+            id(s) for s in self._accesses(k) if same_index(element_index(s, self.builder), place)
         }
         number, last = Var(start.type, None, loop.origin), Var(start.type, None, loop.origin)
         now: Atom = number

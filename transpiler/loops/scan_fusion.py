@@ -24,8 +24,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Var
 from calque.transpiler.ir.effects import has_effects
-from calque.transpiler.loops.joined_rounds import join, meets_itself_alone
-from calque.transpiler.loops.put_together import is_scan
+from calque.transpiler.loops.body_fusion import iterations_correspond, join
+from calque.transpiler.loops.loop_reductions import is_scan
 
 
 def fuse_scans(function: Function, builder: Builder) -> None:
@@ -50,7 +50,7 @@ def _fuse_one(block: Block, builder: Builder) -> bool:
         for j in range(k + 1, len(block.statements)):
             second, between = block.statements[j], block.statements[k + 1 : j]
             if isinstance(second, For) and _follows(second, first, builder):
-                if not meets_itself_alone(first, second, between):
+                if not iterations_correspond(first, second, between):
                     break
                 join(first, second, builder)
                 block.statements[k : j + 1] = [*between, first]

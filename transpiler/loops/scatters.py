@@ -23,10 +23,10 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, 
 from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.accesses import (
-    Place,
+    ElementIndex,
     differ,
+    element_index,
     is_element,
-    place_of,
     steady_symbols,
 )
 from calque.transpiler.primitives.element_forms import full_template
@@ -48,7 +48,7 @@ class ElementAccess:
     """A read or a store of one element of an array that the loops carry."""
 
     array: int
-    place: Place
+    place: ElementIndex
     statement: Apply
     loops: tuple[For, ...]  # surrounding loops, outermost first
     position: int  # number of the statement within the nest
@@ -192,7 +192,7 @@ class ScatterTerms:
             return not stores and not s.out.type.ndim
         if now[k] is not arrays[0] or not is_element(s, self.builder):
             return False
-        place = place_of(s, self.builder)
+        place = element_index(s, self.builder)
         self.touches.append(ElementAccess(k, place, s, loops, self.number[id(s)]))
         if stores:
             now[k] = s.out
@@ -247,7 +247,7 @@ class ScatterTerms:
         dtype = store.out.type.dtype
         numbers = [s for s in needs if s.out.type.dtype.kind in "fc"]
         reads = {
-            (s.args[0], place_of(s, self.builder))
+            (s.args[0], element_index(s, self.builder))
             for s in numbers
             if s.primitive is getitem
         }

@@ -59,7 +59,7 @@ Pair = frozenset[DimLike]
 Doubtful = list[tuple[Apply, int, Any]]  # operations, loop depths, pairs of sizes
 
 
-def compare_sizes(function: Function, builder: Builder) -> bool:
+def insert_shape_guards(function: Function, builder: Builder) -> bool:
     """Insert the guards, in place, before operations in loops; return True if there are any."""
     with builder.active():
         return _Comparer(builder, function).run()

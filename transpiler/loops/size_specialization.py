@@ -23,10 +23,10 @@ def inner_sizes(function: Function, builder: Builder) -> InnerSizes:
     """The argument sizes that bound inner loops, each with the trip counts of their nests."""
     found: dict[str, set[Sizes]] = {}
     with builder.active():
-        for rounds in _nested(function.body, builder, ()):
-            for s in dim_symbols(rounds[-1]):
-                if len(rounds) > 1 and s in builder.dims.arguments:
-                    found.setdefault(s, set()).add(rounds)
+        for trip_counts in _nested(function.body, builder, ()):
+            for s in dim_symbols(trip_counts[-1]):
+                if len(trip_counts) > 1 and s in builder.dims.arguments:
+                    found.setdefault(s, set()).add(trip_counts)
     return {s: frozenset(of_loops) for s, of_loops in found.items()}
 
 
@@ -48,24 +48,24 @@ def few_and_often(inner: InnerSizes, actual: Mapping[str, int]) -> dict[str, int
 def _nested(block: Block, builder: Builder, around: Sizes) -> Iterator[Sizes]:
     """Yield the trip count of every ``for``, after those of its surrounding loops."""
     for s in block.statements:
-        own = (*around, _rounds(s, builder)) if isinstance(s, For) else around
+        own = (*around, _trip_count(s, builder)) if isinstance(s, For) else around
         if isinstance(s, For):
             yield own
         for inner in blocks_of(s):
             yield from _nested(inner, builder, own)
 
 
-def _rounds(loop: For, builder: Builder) -> DimLike:
+def _trip_count(loop: For, builder: Builder) -> DimLike:
     """An upper bound on a loop's trip count, in argument sizes if possible."""
     start, stop = (builder.dim_of(wrap(end)) for end in (loop.start, loop.stop))
     difference = start - stop if loop.step == -1 else stop - start
     return builder.dims.upper_bound(difference)
 
 
-def _total(rounds: Sizes, actual: Mapping[str, int]) -> int:
+def _total(trip_counts: Sizes, actual: Mapping[str, int]) -> int:
     """The number of inner iterations in one call; unknown trip counts count as one."""
     total = 1
-    for dim in rounds:
+    for dim in trip_counts:
         known = substitute_dim(dim, dict(actual))
         total *= max(known, 0) if isinstance(known, int) else 1
     return total

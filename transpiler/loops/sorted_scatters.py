@@ -164,26 +164,26 @@ def _add_by_cell(s: For, found: _Scatter, order: Array, cells: Array, builder: B
         for end, called in zip(ends, ("first", "last"), strict=True):
             end.atom.name = called
         chain = [Var(phi.type, phi.name, s.origin) for _ in range(6)]
-        rounds = _rounds(copy, within, mapping[found.chosen], order, cell, builder)
-        rounds.start, rounds.stop = ends[0].atom, ends[1].atom
-        rounds.outs = (chain[0],)
+        inner_loop = _inner_loop(copy, within, mapping[found.chosen], order, cell, builder)
+        inner_loop.start, inner_loop.stop = ends[0].atom, ends[1].atom
+        inner_loop.outs = (chain[0],)
         if isinstance(within, For):
             sizes = [t for t in copy.body.statements if within.stop in t.outs]
             body.statements += sizes
-            rounds.body.statements = [t for t in rounds.body.statements if t not in sizes]
-            within.phis, rounds.inits = (chain[1],), (chain[1],)
+            inner_loop.body.statements = [t for t in inner_loop.body.statements if t not in sizes]
+            within.phis, inner_loop.inits = (chain[1],), (chain[1],)
             within.outs, within.inits = (chain[2],), (chain[3],)
-            within.body = Block([rounds], [chain[0]])
+            within.body = Block([inner_loop], [chain[0]])
             builder.emit(within)
         else:
-            rounds.inits = (chain[3],)
-            builder.emit(rounds)
+            inner_loop.inits = (chain[3],)
+            builder.emit(inner_loop)
         body.results = [chain[2] if isinstance(within, For) else chain[0]]
     carried = [chain[3]], [whole], body, s.outs
     emit_loop(builder, cell.atom, (0, size, 1), *carried, origin=s.origin, scheduled=True)
 
 
-def _rounds(
+def _inner_loop(
     copy: For, within: Statement | None, chosen: Var, order: Array, cell: Array, builder: Builder
 ) -> For:
     """A loop over a cell's iterations, with the original body."""

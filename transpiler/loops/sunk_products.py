@@ -33,7 +33,7 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.uses import Uses
 from calque.transpiler.loops.array_sections import (
-    Rounds,
+    Iterations,
     Section,
     sizes_at_hand,
     worth_a_product,
@@ -66,7 +66,7 @@ class _Term:
     part: Section | None  # the section added to or stored; None for the whole array
 
 
-def products_after(function: Function, builder: Builder) -> None:
+def sink_products(function: Function, builder: Builder) -> None:
     """Sink products out of the function's outermost loops, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
@@ -92,7 +92,7 @@ class _Sums:
 
     def __init__(self, loop: For, builder: Builder):
         self.loop, self.builder = loop, builder
-        self.rounds = Rounds(loop, builder)
+        self.iterations = Iterations(loop, builder)
         self.found: dict[Var, list[_Term | TriangularTerm]] = {}
         self.users = Uses(loop.body)
         self.saved: dict[Var, Var] = {}  # a vector of each iteration -> the matrix of all
@@ -100,11 +100,11 @@ class _Sums:
 
     def find(self) -> None:
         """Find the products that can be computed after the loop."""
-        rounds, dims = self.rounds, self.builder.dims
-        if rounds.can_be_counted():
+        iterations, dims = self.iterations, self.builder.dims
+        if iterations.can_be_counted():
             found = {phi: self._terms(phi) for phi in self.loop.phis}
             found = {phi: terms for phi, terms in found.items() if terms}
-            self.found = found if found and dims.assume_nonnegative(rounds.count()) else {}
+            self.found = found if found and dims.assume_nonnegative(iterations.count()) else {}
 
     def keep_rows(self) -> None:
         """Let the loop save the vectors of each iteration; emits their matrices before the loop."""
@@ -154,7 +154,7 @@ class _Sums:
     def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | None:
         """The product that a statement adds or stores, if it can be sunk; otherwise None."""
         given = link.args[1] if link.args[0] is base else link.args[0]
-        product = self.rounds.made.get(given) if isinstance(given, Var) else None
+        product = self.iterations.made.get(given) if isinstance(given, Var) else None
         if not isinstance(product, Apply) or len(product.outs) != 1:
             return None
         if len(self.users[product.out]) != 1:
@@ -173,7 +173,7 @@ class _Sums:
         term = self._row(base, link, product) if stores else self._outer(base, link, product)
         if term is not None:
             return term if self._is_worth(term) else None
-        return triangular_term(base, link, product, self.rounds)
+        return triangular_term(base, link, product, self.iterations)
 
     def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | None:
         """``W += np.outer(a, b)``."""
@@ -185,29 +185,31 @@ class _Sums:
 
     def _row(self, base: Var, link: Apply, product: Apply) -> _Term | None:
         """``y[t] = W @ a``, or ``a @ W``."""
-        part = self.rounds.part_at(link)
-        if part is None or not part.upward or not self.rounds.is_inside(part):
+        part = self.iterations.part_at(link)
+        if part is None or not part.upward or not self.iterations.is_inside(part):
             return None
         if product.primitive not in _PRODUCTS or product.out.type.ndim != 1:
             return None
         left, right = product.args
         row, matrix = (left, right) if left.type.ndim == 1 else (right, left)
-        if matrix.type.ndim != 2 or not self.rounds.is_steady(matrix) or not self._is_row(row):
+        if matrix.type.ndim != 2 or not self.iterations.is_steady(matrix) or not self._is_row(row):
             return None
         return _Term(base, link, product, (row,), part)
 
     def _is_row(self, value: Var) -> bool:
         """True if a vector differs between iterations and can be saved for use after the loop."""
-        if value.type.ndim != 1 or self.rounds.is_steady(value):
+        if value.type.ndim != 1 or self.iterations.is_steady(value):
             return False
         if not sizes_at_hand(value.type.dims, self.builder):
             return False
-        return value in self.rounds.made or value in self.loop.phis
+        return value in self.iterations.made or value in self.loop.phis
 
     def _read(self, value: Var) -> Section | None:
         """The section of an array that already holds the vectors of all iterations; else None."""
-        part = self.rounds.part(value)
-        return part if part is not None and part.upward and self.rounds.is_inside(part) else None
+        part = self.iterations.part(value)
+        if part is None or not part.upward or not self.iterations.is_inside(part):
+            return None
+        return part
 
     def _is_worth(self, term: _Term) -> bool:
         parts = [term.part, *map(self._read, term.rows)]
@@ -242,7 +244,7 @@ class _Sums:
         of_slices = [term for term in terms if isinstance(term, TriangularTerm)]
         for matrix in dict.fromkeys(term.matrix for term in of_slices):
             same = [term for term in of_slices if term.matrix is matrix]
-            now = all_added(now, same, self._placed_rows, self.rounds)
+            now = all_added(now, same, self._placed_rows, self.iterations)
         last = self.builder.definitions[atom(now)]
         assert isinstance(last, Apply | If) and len(last.outs) == 1
         last.outs = (out,)
@@ -267,7 +269,7 @@ class _Sums:
             return whole if zero else now + whole
         turned = sum(isinstance(i, slice) for i in term.part.items[: term.part.axis])
         whole = whole.T if turned else whole
-        index = self.rounds.index_of_all(term.part)
+        index = self.iterations.index_of_all(term.part)
         sets = term.link.primitive is update
         if not index:
             return whole if zero or sets else now + whole
@@ -291,20 +293,20 @@ class _Sums:
         if term.part is None:
             return apply(matmul, rows[0].T, rows[1])
         left, right = term.product.args
-        matrix = self.rounds.outside(left if left.type.ndim == 2 else right)
+        matrix = self.iterations.outside(left if left.type.ndim == 2 else right)
         return apply(matmul, rows[0], matrix.T if left.type.ndim == 2 else matrix)
 
     def _rows(self, value: Var) -> Any:
         """The vectors of all iterations, as the rows of a matrix."""
         part = self._read(value)
-        return Array(self.saved[value]) if part is None else self.rounds.all_parts(part)
+        return Array(self.saved[value]) if part is None else self.iterations.all_parts(part)
 
     def _save(self, value: Var) -> Var:
         """Let the loop save a vector of each iteration; return the matrix."""
         with self.builder.at(self.loop.origin):
-            first = self.rounds.first()
+            first = self.iterations.first()
             sizes = [size_at_hand(d) for d in value.type.dims]
-            rows = apply(space, self.rounds.end() - first, *sizes, dtype=value.type.dtype)
+            rows = apply(space, self.iterations.end() - first, *sizes, dtype=value.type.dtype)
         return self._keep(value, rows, lambda: (wrap(self.loop.index) - first,), again=True)
 
     def _place(self, rows: PlacedRows) -> Var:
@@ -325,7 +327,7 @@ class _Sums:
             stored = apply(update, Array(phi), Array(value), *dynamic, index=template)
             if again:
                 self._read_again(value, apply(getitem, stored, *dynamic, index=template).atom)
-        body, made = loop.body.statements, self.rounds.made
+        body, made = loop.body.statements, self.iterations.made
         needed = [made[a] for a in (value, *map(atom, dynamic)) if a in made]
         where = max((body.index(s) + 1 for s in needed), default=0)
         body[where:where] = storing.statements

@@ -19,8 +19,8 @@ from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Block, For, Statement
 from calque.transpiler.ir.verdicts import SCAN, Verdict
 from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
+from calque.transpiler.loops.loop_reductions import reduction_at, scan_at, scans
 from calque.transpiler.loops.parallelize import of_arrays, upward
-from calque.transpiler.loops.put_together import reduction_at, scan_at, scans
 
 
 def map_to_threads(

@@ -38,7 +38,7 @@ from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.array_sections import (
-    Rounds,
+    Iterations,
     Section,
     is_whole,
     sizes_at_hand,
@@ -94,36 +94,36 @@ class TriangularTerm:
     spreads: bool  # an outer product is added
     turned: bool
 
-    def whole(self, rounds: Rounds, rows: Any) -> Any:
+    def whole(self, iterations: Iterations, rows: Any) -> Any:
         """The sum over all iterations, as one matrix product."""
         rows = rows if self.spreads else rows.T
-        matrix = rounds.outside(self.matrix)
+        matrix = iterations.outside(self.matrix)
         matrix = matrix.T if self.transposed != self.turned else matrix
         return apply(matmul, rows.T, matrix) if self.turned else apply(matmul, matrix, rows)
 
-    def both(self, rounds: Rounds, rows: Any) -> Any:
+    def both(self, iterations: Iterations, rows: Any) -> Any:
         """The sum over all iterations of this term and the one that it pairs with."""
-        matrix = rounds.outside(self.matrix)
+        matrix = iterations.outside(self.matrix)
         matrix = matrix.T if self.transposed != self.turned else matrix
         rows = rows + rows.T
         return apply(matmul, rows, matrix) if self.turned else apply(matmul, matrix, rows)
 
-    def added(self, now: Any, whole: Any, rounds: Rounds) -> Any:
+    def added(self, now: Any, whole: Any, iterations: Iterations) -> Any:
         """The array ``now`` with the sum ``whole`` added or stored."""
-        made = rounds.builder.definitions.get(now.atom)
+        made = iterations.builder.definitions.get(now.atom)
         zero = isinstance(made, Apply) and made.primitive.filled_with == 0
-        index = () if self.spreads else rounds.index_of_all(self.placed.place)
+        index = () if self.spreads else iterations.index_of_all(self.placed.place)
         if not index:
             return whole if zero or self.link.primitive is update else now + whole
         template, dynamic = normalize(now, index)
         return apply(self.link.primitive, now, whole[index], *dynamic, index=template)
 
-    def one(self, now: Any, rows: Any, counter: Any, rounds: Rounds) -> Any:
+    def one(self, now: Any, rows: Any, counter: Any, iterations: Iterations) -> Any:
         """The array ``now`` with the term of one iteration added or stored."""
-        place = rounds.outside(self.placed.place.place, counter)
+        place = iterations.outside(self.placed.place.place, counter)
         ends = (self.placed.columns.start, self.placed.columns.stop)
-        part = slice(*(None if e is None else rounds.outside(atom(e), counter) for e in ends))
-        vector, matrix = rows[place, part], rounds.outside(self.matrix)
+        part = slice(*(None if e is None else iterations.outside(atom(e), counter) for e in ends))
+        vector, matrix = rows[place, part], iterations.outside(self.matrix)
         item = place if self.spreads else part
         own = matrix[item] if self.transposed else matrix[:, item]
         if self.spreads:
@@ -148,43 +148,52 @@ class TriangularTerm:
 
 
 def all_added(
-    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+    now: Any,
+    terms: Sequence[TriangularTerm],
+    rows: Callable[[TriangularTerm], Any],
+    iterations: Iterations,
 ) -> Any:
     """The array with all iterations' terms of one matrix, by one product if that is finite."""
-    builder = rounds.builder
+    builder = iterations.builder
     name = terms[0].link.out.name
     with builder.at(terms[0].link.origin):
-        finite: Any = np.all(np.isfinite(rounds.outside(terms[0].matrix)))
+        finite: Any = np.all(np.isfinite(iterations.outside(terms[0].matrix)))
         finite.atom.name = f"{builder.described(terms[0].matrix) or 'all'}_is_finite"
         with builder.block() as whole:
-            whole.results = [atom(_at_once(now, terms, rows, rounds))]
+            whole.results = [atom(_at_once(now, terms, rows, iterations))]
         with builder.block() as each:
-            each.results = [atom(_one_by_one(now, terms, rows, rounds))]
+            each.results = [atom(_one_by_one(now, terms, rows, iterations))]
         out = Var(now.type, name, builder.origin)
         builder.emit(If((out,), atom(finite), whole, each, builder.origin))
     return wrap(out)
 
 
 def _at_once(
-    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+    now: Any,
+    terms: Sequence[TriangularTerm],
+    rows: Callable[[TriangularTerm], Any],
+    iterations: Iterations,
 ) -> Any:
     left = [*terms]
     while left:
         term = left.pop(0)
-        like = next((t for t in left if term.pairs_with(t, rounds.builder)), None)
+        like = next((t for t in left if term.pairs_with(t, iterations.builder)), None)
         if like is None:
-            now = term.added(now, term.whole(rounds, rows(term)), rounds)
+            now = term.added(now, term.whole(iterations, rows(term)), iterations)
             continue
         left.remove(like)
         spread = term if term.spreads else like
-        now = spread.added(now, spread.both(rounds, rows(term)), rounds)
+        now = spread.added(now, spread.both(iterations, rows(term)), iterations)
     return now
 
 
 def _one_by_one(
-    now: Any, terms: Sequence[TriangularTerm], rows: Callable[[TriangularTerm], Any], rounds: Rounds
+    now: Any,
+    terms: Sequence[TriangularTerm],
+    rows: Callable[[TriangularTerm], Any],
+    iterations: Iterations,
 ) -> Any:
-    builder, loop = rounds.builder, rounds.loop
+    builder, loop = iterations.builder, iterations.loop
     first, end = (builder.dim_of(wrap(a)) for a in (loop.start, loop.stop))
     low, high = (first, end - 1) if loop.step == 1 else (end + 1, first)
     counter = loop_index(low, high, loop.index.name, (first, end))
@@ -192,7 +201,7 @@ def _one_by_one(
     def step(total: Var) -> list[Any]:
         each: Any = wrap(total)
         for term in terms:
-            each = term.one(each, rows(term), counter, rounds)
+            each = term.one(each, rows(term), counter, iterations)
         return [each]
 
     phi = Var(now.type, atom(now).name, builder.origin)
@@ -201,27 +210,29 @@ def _one_by_one(
 
 
 def triangular_term(
-    base: Var, link: Apply, product: Apply, rounds: Rounds
+    base: Var, link: Apply, product: Apply, iterations: Iterations
 ) -> TriangularTerm | None:
     """The triangular term that a statement adds or stores; None if it has another form."""
     if base.type.ndim != 2 or not is_plain_store(link):
         return None
     if product.primitive is outer:
-        found = _spread(base, link, product, rounds)
+        found = _spread(base, link, product, iterations)
     elif product.primitive in (matmul, dot) and product.out.type.ndim == 1:
-        found = _gathered(base, link, product, rounds)
+        found = _gathered(base, link, product, iterations)
     else:
         return None
-    return found if found is not None and _can_be_placed(found, rounds) else None
+    return found if found is not None and _can_be_placed(found, iterations) else None
 
 
-def _spread(base: Var, link: Apply, product: Apply, rounds: Rounds) -> TriangularTerm | None:
+def _spread(
+    base: Var, link: Apply, product: Apply, iterations: Iterations
+) -> TriangularTerm | None:
     """``y[:, i:] += np.outer(x[:, i], s)``, or ``y[i:] += np.outer(s, x[:, i])``."""
     if link.primitive is not update_add:
         return None
     for axis in (0, 1):
-        columns = rounds.most_along(link, axis)
-        part = rounds.part(product.args[1 - axis])
+        columns = iterations.most_along(link, axis)
+        part = iterations.part(product.args[1 - axis])
         if columns is None or part is None or part.read.args[0].type.ndim != 2:
             continue
         placed = PlacedRows(product.args[axis], part, columns, base.type.dims[axis])
@@ -230,13 +241,15 @@ def _spread(base: Var, link: Apply, product: Apply, rounds: Rounds) -> Triangula
     return None
 
 
-def _gathered(base: Var, link: Apply, product: Apply, rounds: Rounds) -> TriangularTerm | None:
+def _gathered(
+    base: Var, link: Apply, product: Apply, iterations: Iterations
+) -> TriangularTerm | None:
     """``y[:, i] += x[:, i:] @ s``, or ``y[i] = s @ x[i:]``."""
-    part = rounds.part_at(link)
+    part = iterations.part_at(link)
     left, right = product.args
     vector, matrix = (left, right) if left.type.ndim == 1 else (right, left)
     axis = 1 if matrix is left else 0
-    most = rounds.most_of(matrix, axis)
+    most = iterations.most_of(matrix, axis)
     if part is None or most is None or vector.type.ndim != 1:
         return None
     array, columns = most
@@ -244,19 +257,20 @@ def _gathered(base: Var, link: Apply, product: Apply, rounds: Rounds) -> Triangu
     return TriangularTerm(base, link, placed, array, axis == 0, False, part.axis == 0)
 
 
-def _can_be_placed(term: TriangularTerm, rounds: Rounds) -> bool:
+def _can_be_placed(term: TriangularTerm, iterations: Iterations) -> bool:
     """True if the rows can be saved, fill most of their matrix, and one product pays."""
-    builder, placed = rounds.builder, term.placed
+    builder, placed = iterations.builder, term.placed
     part = placed.place
     others = [item for k, item in enumerate(part.items) if k != part.axis]
-    if placed.vector not in rounds.made or not all(map(is_whole, others)):
+    if placed.vector not in iterations.made or not all(map(is_whole, others)):
         return False
     if not sizes_at_hand((*term.matrix.type.dims, *placed.sizes), builder):
         return False
     length = dim_symbols(builder.dims.resolve(placed.vector.type.dims[0]))
-    if not length <= builder.dims.arguments | dim_symbols(builder.dim_of(wrap(rounds.loop.index))):
+    counter = builder.dim_of(wrap(iterations.loop.index))
+    if not length <= builder.dims.arguments | dim_symbols(counter):
         return False  # in some iterations, the slice may begin after the end
-    gap = builder.dims.resolve(placed.sizes[0] - rounds.count())
-    if not isinstance(gap, int) or not 0 <= gap <= 4 or not rounds.is_inside(part):
+    gap = builder.dims.resolve(placed.sizes[0] - iterations.count())
+    if not isinstance(gap, int) or not 0 <= gap <= 4 or not iterations.is_inside(part):
         return False
     return worth_a_product((*term.matrix.type.dims, *placed.sizes), builder)

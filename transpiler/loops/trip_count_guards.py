@@ -22,7 +22,9 @@ from calque.transpiler.ir.path_conditions import statements_given
 from calque.transpiler.ir.types import dim_symbols
 
 
-def hold_spans(function: Function, builder: Builder, compiles: Callable[[Statement], bool]) -> None:
+def guard_trip_count(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
     """Clamp such loops' stop to their start, in place, where ``compiles`` accepts a statement."""
     with builder.active():
         loops = _not_held(function.body, builder)

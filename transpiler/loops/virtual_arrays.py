@@ -16,7 +16,7 @@ from calque.transpiler.frontend.control.value_join import combine
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Slot, Var
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
-from calque.transpiler.loops.accesses import Place, apart, positive
+from calque.transpiler.loops.accesses import ElementIndex, apart, positive
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
 from calque.transpiler.primitives.elementwise import astype, where
@@ -71,7 +71,7 @@ class Reader:
         self.loads: list[tuple[Var, tuple[DimLike, ...]]] = []
         self.computed: list[tuple[Var, tuple[DimLike, ...]]] = []
         # arrays with an element that this iteration has not stored yet; for a store, base and index
-        self.unwritten: dict[Var, tuple[Var, Place] | None] = {}
+        self.unwritten: dict[Var, tuple[Var, ElementIndex] | None] = {}
         self.flat: dict[Var, Array] | None = None  # flat views, in a one-loop nest
         self._sources: dict[Var, frozenset[Var]] = {}
         self._names: dict[Var, Var] = {}  # an index -> the first one with the same value

@@ -231,11 +231,11 @@ class WholeNest:
         layer = self.chain.layers[depth]
         adds = layer.store.primitive is update_add
         before = wrap(self._value(depth - 1, at)) if adds else None
-        mapping = self._round(layer, at)
+        mapping = self._iteration(layer, at)
         value = mapping.get(layer.store.args[1], layer.store.args[1])
         return atom(apply(add, before, wrap(value))) if adds else _of_dtype(value, layer)
 
-    def _round(self, layer: Layer, at: list[Any]) -> dict[Var, Atom]:
+    def _iteration(self, layer: Layer, at: list[Any]) -> dict[Var, Atom]:
         """Copy an iteration of a layer's nest without the layer's store; map old to new values."""
         box, nest = layer.box, layer.nest
         mapping: dict[Var, Atom] = {}
@@ -267,7 +267,7 @@ class WholeNest:
         assert isinstance(s, Apply)
         if s.primitive is getitem and s.args[0] in self.chain.sources:
             layer = self.chain.sources[s.args[0]]
-            found = self._round(layer, index_of(s, args))
+            found = self._iteration(layer, index_of(s, args))
             value = layer.store.args[1]
             mapping[s.out] = _of_dtype(found.get(value, value), layer)
         elif is_access(s):

@@ -27,7 +27,7 @@ from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.shapes import read_only
 
 
-class Site(NamedTuple):
+class CopyLocation(NamedTuple):
     """A program point where memory is copied.
 
     ``store``: the base, before a store. ``view``: a view, after it is taken. ``base``: the base of
@@ -65,7 +65,7 @@ class Memory:
         program: PrintedProgram,
         live: Liveness,
         backs: dict[int, WriteBack],
-        copies: frozenset[Site],
+        copies: frozenset[CopyLocation],
         facts: MemoryFacts | None = None,
     ):
         self.program, self.live, self.backs, self.copies = program, live, backs, copies
@@ -90,7 +90,7 @@ class Memory:
         """True if a copy of this kind is made at a statement."""
         if kind not in self._kinds:
             return False
-        return Site(kind, self.program.number[id(statement)], place) in self.copies
+        return CopyLocation(kind, self.program.number[id(statement)], place) in self.copies
 
     def owned(self, phi: Var) -> bool:
         """True if a carried value owns its memory, because it is stored into."""
@@ -248,7 +248,7 @@ class Memory:
 
     # conflicts
 
-    def conflict(self) -> frozenset[Site] | None:
+    def conflict(self) -> frozenset[CopyLocation] | None:
         """The copies that resolve the first conflict; None if there is no conflict."""
         for store in self.facts.stores:
             sites = self._store_conflict(store)
@@ -260,7 +260,7 @@ class Memory:
                 return sites
         return self._returned_conflict()
 
-    def _loop_conflict(self, s: For | While) -> frozenset[Site]:
+    def _loop_conflict(self, s: For | While) -> frozenset[CopyLocation]:
         """The copies that resolve the first conflict of an owned value of a loop."""
         owned = [k for k, phi in enumerate(s.phis) if self.owned(phi)]
         kept = [
@@ -271,7 +271,7 @@ class Memory:
             and not self.copied("init", s, k)
         ]
         if kept:
-            return frozenset(Site("init", self.program.number[id(s)], k) for k in kept)
+            return frozenset(CopyLocation("init", self.program.number[id(s)], k) for k in kept)
         shared = {kind: self._shared(s, kind) for kind in ("init", "next")} if owned else {}
         return next(filter(None, (self._carry_conflict(s, k, shared) for k in owned)), frozenset())
 
@@ -286,7 +286,7 @@ class Memory:
                 once |= self.at(atom)
         return found
 
-    def _returned_conflict(self) -> frozenset[Site] | None:
+    def _returned_conflict(self) -> frozenset[CopyLocation] | None:
         """The copy that must be kept because its result is returned and may be stored into."""
         results = [r for r in dict.fromkeys(self.program.body.results) if isinstance(r, Var)]
         once = twice = 0
@@ -298,7 +298,7 @@ class Memory:
             others = twice | (once & ~self.at(result))
             for made in self._copies_behind(result):
                 if not self.copied("copy", made) and self.at(made.args[0]) & others:
-                    return frozenset([Site("copy", self.program.number[id(made)])])
+                    return frozenset([CopyLocation("copy", self.program.number[id(made)])])
         return None
 
     def _copies_behind(self, result: Atom) -> Iterator[Apply]:
@@ -313,11 +313,11 @@ class Memory:
                 if isinstance(made, Apply) and _is_copy(made):
                     yield made
 
-    def _store_conflict(self, s: Apply) -> frozenset[Site]:
+    def _store_conflict(self, s: Apply) -> frozenset[CopyLocation]:
         if id(s) in self.backs or self.copied("store", s):
             return frozenset()
         base = s.args[0]
-        own = Site("store", self.program.number[id(s)])
+        own = CopyLocation("store", self.program.number[id(s)])
         if not isinstance(base, Var) or self.at(base) & self.unwritable:
             return frozenset([own])
         live = self.live.after[id(s)] & ~self.program.bit(s.out) & ~self._suspended(base, s)
@@ -357,11 +357,13 @@ class Memory:
         memory &= ~self.unwritable
         return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
 
-    def _carry_conflict(self, s: For | While, k: int, shared: dict[str, int]) -> frozenset[Site]:
+    def _carry_conflict(
+        self, s: For | While, k: int, shared: dict[str, int]
+    ) -> frozenset[CopyLocation]:
         number = self.program.number[id(s)]
         around = self.live.around[id(s)]
         for kind, atoms in (("init", s.inits), ("next", tuple(s.body.results))):
-            atom, own = atoms[k], Site(kind, number, k)
+            atom, own = atoms[k], CopyLocation(kind, number, k)
             if own in self.copies or not isinstance(atom, Var):
                 continue
             if self.at(atom) & self.unwritable:
@@ -378,21 +380,21 @@ class Memory:
                 return sites
         return frozenset()
 
-    def _resolve(self, needed: list[Var], own: Site) -> frozenset[Site]:
+    def _resolve(self, needed: list[Var], own: CopyLocation) -> frozenset[CopyLocation]:
         """Copy at most two views that are still needed, or otherwise the whole at ``own``."""
         if not needed:
             return frozenset()
         made = [self.program.definition.get(v) for v in needed]
         views = [m for m in made if isinstance(m, Apply) and self._small_view(m)]
         if len(views) == len(needed) and len(views) <= 2:
-            return frozenset(Site("view", self.program.number[id(m)]) for m in views)
+            return frozenset(CopyLocation("view", self.program.number[id(m)]) for m in views)
         return frozenset([own])
 
     def _small_view(self, made: Apply) -> bool:
         free = id(made) not in self.takes and not self.copied("view", made)
         return bool(free and made.primitive.view_back is not None and viewed(made))
 
-    def is_forced(self, site: Site, s: Statement, starts: Starts) -> bool:
+    def is_forced(self, site: CopyLocation, s: Statement, starts: Starts) -> bool:
         """True if a loop stores into an argument that must be kept: the copy is unavoidable."""
         match site.kind, s:
             case "init", For() | While():
@@ -406,13 +408,13 @@ class Memory:
         kept = source in self.program.function.params and bool(self.at(source) & self.unwritable)
         return kept and self.owned(loop.phis[k])
 
-    def weight(self, site: Site) -> float:
+    def weight(self, site: CopyLocation) -> float:
         """The cost of a copy: ten times more in each loop, half for a view."""
         s = self.facts.statements[site.number]
         depth = self.program.depth[id(s)] + (site.kind == "next")
         return 10.0**depth * (0.5 if site.kind in ("view", "copy") else 1.0)
 
-    def cost(self, copies: frozenset[Site]) -> float:
+    def cost(self, copies: frozenset[CopyLocation]) -> float:
         """The total cost of copies."""
         return sum(map(self.weight, copies))
 
@@ -423,8 +425,8 @@ def settle(program: PrintedProgram) -> Memory:
     backs = write_backs(program, live)
     facts = MemoryFacts(program)
     statements = facts.statements
-    start = {Site("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
-    start |= {Site("base", program.number[id(b.take)]) for b in backs.values()}
+    start = {CopyLocation("copy", n) for n, s in enumerate(statements) if _is_copy(s)}
+    start |= {CopyLocation("base", program.number[id(b.take)]) for b in backs.values()}
     first = _resolved(program, live, backs, frozenset(start), facts)
     assert first is not None
     best: Memory = first
@@ -443,7 +445,7 @@ def settled_again(memory: Memory, live: Liveness) -> Memory:
     """The same memory for the same program after its statements were renumbered."""
     program = memory.program
     copies = [s for s in core.walk(program.body) if _is_copy(s)]
-    sites = frozenset(Site("copy", program.number[id(s)]) for s in copies)
+    sites = frozenset(CopyLocation("copy", program.number[id(s)]) for s in copies)
     return Memory(program, live, memory.backs, sites)
 
 
@@ -451,7 +453,7 @@ def _resolved(
     program: PrintedProgram,
     live: Liveness,
     backs: dict[int, WriteBack],
-    copies: frozenset[Site],
+    copies: frozenset[CopyLocation],
     facts: MemoryFacts,
     bound: float = math.inf,
 ) -> Memory | None:
@@ -472,7 +474,7 @@ def _is_copy(s: Statement) -> bool:
     return isinstance(s, Apply) and s.primitive is copy
 
 
-def sites_of(memory: Memory) -> Iterator[tuple[Site, Statement]]:
+def copy_locations(memory: Memory) -> Iterator[tuple[CopyLocation, Statement]]:
     """Yield the copies with their statements, in program order."""
     statements = list(core.walk(memory.program.body))
     for site in sorted(memory.copies, key=lambda c: (c.number, c.kind, c.place)):

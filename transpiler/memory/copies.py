@@ -7,7 +7,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.accumulation import accumulate_in_place
-from calque.transpiler.memory.bufferize import Memory, Site, settle, sites_of
+from calque.transpiler.memory.bufferize import CopyLocation, Memory, copy_locations, settle
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives import indexing
@@ -100,7 +100,7 @@ def _settle(program: PrintedProgram) -> Memory:
     while True:
         memory = settle(program)
         removed = _remove_copies(program, memory)
-        wanted = [(site, s) for site, s in sites_of(memory) if site.kind != "copy"]
+        wanted = [(site, s) for site, s in copy_locations(memory) if site.kind != "copy"]
         if not removed and not wanted:
             _note_starts(program, memory)
             return memory
@@ -114,7 +114,7 @@ def _remove_copies(program: PrintedProgram, memory: Memory) -> dict[Var, Atom]:
     removed: dict[Var, Atom] = {}
     for n, s in enumerate(list(core.walk(program.body))):
         if isinstance(s, Apply) and s.primitive is indexing.copy:
-            if Site("copy", n) not in memory.copies:
+            if CopyLocation("copy", n) not in memory.copies:
                 removed[s.out] = s.args[0]
     return removed
 
@@ -132,7 +132,7 @@ def _forward(program: PrintedProgram, removed: dict[Var, Atom]) -> None:
     core.substitute(program.body, removed)
 
 
-def _write(program: PrintedProgram, memory: Memory, site: Site, s: Statement) -> None:
+def _write(program: PrintedProgram, memory: Memory, site: CopyLocation, s: Statement) -> None:
     if isinstance(s, (For, While)):
         _write_carried(program, memory, site, s)
         return
@@ -158,7 +158,9 @@ def _write(program: PrintedProgram, memory: Memory, site: Site, s: Statement) ->
         final.args = (held, *final.args[1:])
 
 
-def _write_carried(program: PrintedProgram, memory: Memory, site: Site, s: For | While) -> None:
+def _write_carried(
+    program: PrintedProgram, memory: Memory, site: CopyLocation, s: For | While
+) -> None:
     phi = s.phis[site.place]
     held = Var(phi.type, phi.name, s.origin)
     if site.kind == "init":

@@ -35,7 +35,7 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import place_of, template_of
+from calque.transpiler.loops.accesses import element_index, template_of
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import empty, full, space, zeros
 from calque.transpiler.primitives.indexing import getitem
@@ -43,7 +43,7 @@ from calque.transpiler.primitives.indexing import getitem
 _NEW = (empty, zeros, space, full)
 
 
-def order_axes(function: Function, builder: Builder) -> None:
+def choose_data_layout(function: Function, builder: Builder) -> None:
     """Permute the axes of internal arrays where that pays, in place."""
     for s in function.body.statements:
         if isinstance(s, Apply) and s.primitive in _NEW and s.out.type.ndim > 1:
@@ -163,7 +163,7 @@ class _Kept:
             for loop in around
         ]
         found = []
-        for place in place_of(s, self.builder):
+        for place in element_index(s, self.builder):
             if place is None:
                 return None
             found.append(_deepest(place, counters))

@@ -28,7 +28,7 @@ _NEW = (empty, full)
 _VIEWS = (flat, transpose, reshape, getitem)
 
 
-def allocate_first(function: Function) -> None:
+def hoist_allocations(function: Function) -> None:
     """Move allocations, and the sizes and flat views that they read, up to the first loop."""
     definition = {o: s for s in function.body.statements for o in s.outs}
     changing = _changing(function)
@@ -67,7 +67,7 @@ def allocate_first(function: Function) -> None:
     function.body.statements[:] = made
 
 
-def constants_first(function: Function) -> None:
+def hoist_constants(function: Function) -> None:
     """Move constant arrays out of all loops, which would make them again in every iteration."""
     made: list[Statement] = []
 
@@ -83,7 +83,7 @@ def constants_first(function: Function) -> None:
     function.body.statements[:0] = made
 
 
-def creations_first(function: Function, can_compile: Callable[[Statement], bool]) -> None:
+def hoist_creations(function: Function, can_compile: Callable[[Statement], bool]) -> None:
     """Make arrays like ``np.eye(2)``, or ``np.eye(x.shape[0])``, once before the loops around them.
 
     They cannot raise. An array that is stored into is copied where it was made.

@@ -83,7 +83,7 @@ class PrintedProgram:
     results: list[int] = field(default_factory=list)  # the results that are returned
     called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
-    rounds: set[Var] = field(default_factory=set)  # counters named ``_`` that generated code reads
+    own_counters: set[Var] = field(default_factory=set)  # counters named ``_`` that are read
     index: dict[Var, int] = field(default_factory=dict)
     vars: list[Var] = field(default_factory=list)
     definition: dict[Var, Statement] = field(default_factory=dict)
@@ -190,7 +190,7 @@ def prepare(function: core.Function) -> PrintedProgram:
     uses = program.uses()
     for var in program.vars:
         if var.name == "_" and uses[var]:
-            program.rounds.add(var)
+            program.own_counters.add(var)
             var.name = None
         elif var.name is not None and not usable(var.name):
             var.name = None

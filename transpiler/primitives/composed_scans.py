@@ -127,14 +127,14 @@ def looped(
     index: Array,
     start: int,
     stop: Any,
-    round_of: Callable[[Array], Array],
+    iteration_of: Callable[[Array], Array],
     independent: bool = False,
 ) -> Array:
     """A loop that carries one array; ``independent`` iterations may run in parallel."""
     builder = current()
     made = emit_fold(
         *(builder, index.atom, (start, stop, 1), [out]),
-        lambda so_far: [round_of(Array(so_far))],
+        lambda so_far: [iteration_of(Array(so_far))],
         phis=[Var(out.type, out.atom.name, builder.origin)],
         scheduled=independent,
         parallel=independent,

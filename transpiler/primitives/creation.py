@@ -84,7 +84,7 @@ def _filled(name: str, called: str = "") -> Primitive:
 
 zeros, ones, empty = _filled("zeros"), _filled("ones"), _filled("empty")
 # memory for the values that a loop's iterations save; only they read it, so it may be too long
-space = _filled("empty", "space for rounds")
+space = _filled("empty", "space for iterations")
 
 
 def _infer_like(x: Any, dtype: np.dtype) -> ArrayType:

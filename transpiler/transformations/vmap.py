@@ -37,7 +37,7 @@ from calque.transpiler.transformations.derivatives import Inner, splice
 from calque.transpiler.transformations.example_loop import one_by_one
 from calque.transpiler.transformations.lent_cells import LentCells
 from calque.transpiler.vectorize.batch import batch
-from calque.transpiler.vectorize.divergence import diverges, fits_a_thread, in_step, mapped
+from calque.transpiler.vectorize.divergence import can_be_masked, diverges, fits_a_thread, mapped
 from calque.transpiler.vectorize.stacking import Values
 
 VECTOR = 256  # examples of masked arithmetic that a kernel computes together: they stay in cache
@@ -222,7 +222,7 @@ def vmap(
         if machine.grid:
             lanes = lanes and fits_a_thread(inner.block)
         if lanes and diverges(inner.block, mapped(inner.block, companions)):
-            if not machine.grid and not machine.derivatives and in_step(inner.block):
+            if not machine.grid and not machine.derivatives and can_be_masked(inner.block):
                 rewrite = _chunks_of(VECTOR)
             else:
                 again = name if machine.derivatives else None

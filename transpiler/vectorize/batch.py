@@ -230,14 +230,14 @@ class Lanes(Arms):
         stop = self.value(s.stop)
         end = apply(furthest, stop, self.value(s.start), up=s.step > 0, axis=None)
 
-        def round_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
+        def iteration_of(carried: dict[Var, Any]) -> tuple[list[Any], Any]:
             index = Array(s.index)
             live = index < stop if s.step > 0 else index > stop
-            return self.one_round(s.body, None, s.phis, carried, live)[0], None
+            return self.one_iteration(s.body, None, s.phis, carried, live)[0], None
 
         phis, inits = self.carried(s)
         with self.block() as body:
-            after, _ = round_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
+            after, _ = iteration_of({p: Array(n) for p, n in zip(s.phis, phis) if n is not p})
             body.results = list(map(atom_of, after))
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
         span, carried = (self.value(s.start), end, s.step), (phis, inits, body, outs)
@@ -258,7 +258,7 @@ class Lanes(Arms):
             test.results = [atom_of(np.any(Array(flag)))]
         with self.block() as body:
             own = {p: Array(n) for p, n in zip(s.phis, phis) if n is not p}
-            after, now = self.one_round(s.body, s.test, s.phis, own, Array(flag))
+            after, now = self.one_iteration(s.body, s.test, s.phis, own, Array(flag))
             body.results = [*map(atom_of, after), atom_of(now)]
         outs = tuple(self.fresh(o) if n is not p else o for o, p, n in zip(s.outs, s.phis, phis))
         done = Var(flag.type, "live", s.origin)
@@ -290,7 +290,7 @@ class Lanes(Arms):
                 inits.append(atom_of(self.full(init, phi.type)))
         return phis, tuple(inits)
 
-    def one_round(
+    def one_iteration(
         self,
         body: Block,
         test: Block | None,
@@ -301,9 +301,9 @@ class Lanes(Arms):
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
         if all(is_total(b, self.read, self.steady) for b in blocks):
-            return self._masked_round(body, test, phis, carried, live)
+            return self._masked_iteration(body, test, phis, carried, live)
         if self.steady:
-            return self._steady_round(body, test, phis, carried, live)
+            return self._steady_iteration(body, test, phis, carried, live)
         lanes = lanes_of(live)
         roots = stored_roots(body)
         pairs = zip(phis, body.results, strict=True)
@@ -329,12 +329,12 @@ class Lanes(Arms):
         if test is None:
             return after, None
         tested = core.free_vars(test)
-        after_round = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
-        self._go_on(inner, after_round, carried)
+        after_iteration = [(p, a) for p, a in zip(phis, body.results, strict=True) if p in tested]
+        self._go_on(inner, after_iteration, carried)
         inner.statements(test.statements)
         return after, stored_rows(live, lanes, inner.value(test.results[0]))
 
-    def _steady_round(
+    def _steady_iteration(
         self,
         body: Block,
         test: Block | None,
@@ -357,7 +357,7 @@ class Lanes(Arms):
         inner.statements(test.statements)
         return after, live & inner.value(test.results[0])
 
-    def _masked_round(
+    def _masked_iteration(
         self,
         body: Block,
         test: Block | None,

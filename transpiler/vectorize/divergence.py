@@ -157,7 +157,7 @@ def fits_a_thread(block: Block) -> bool:
     return all(map(fits, core.walk(block)))
 
 
-def in_step(block: Block) -> bool:
+def can_be_masked(block: Block) -> bool:
     """True if examples whose control flow differs can still be computed together, masked.
 
     All operations must be arithmetic on numbers; a loop runs until the last example has ended.

@@ -72,7 +72,7 @@ def fma(a, b, c):
     return a * b + c
 
 
-# What the vector functions are built of: sums without a rounding error, numbers taken apart.
+# Building blocks of the vector functions: sums without rounding errors, parts of numbers.
 
 # 1.5 * 2**52: adding and subtracting it rounds to a whole number, which stands in the low bits
 ROUND = 6755399441055744.0

@@ -99,10 +99,10 @@ def _integer(name: str, value: Any) -> Any:
 def _cut_for(builder: Builder, s: For, every: int | str) -> None:
     start, stop, step = wrap(s.start), wrap(s.stop), s.step
     span = stop - start if step > 0 else start - stop
-    rounds = span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step)
-    size: Any = _integer("every", _root(rounds) if isinstance(every, str) else every)
-    count = _integer("segments", (rounds + (size - 1)) // size)
-    whole = not isinstance(rounds, Array) and rounds % size == 0
+    iterations = span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step)
+    size: Any = _integer("every", _root(iterations) if isinstance(every, str) else every)
+    count = _integer("segments", (iterations + (size - 1)) // size)
+    whole = not isinstance(iterations, Array) and iterations % size == 0
     segment = Var(INT, "segment", s.origin)
     phis = _companions(builder, s.phis)
     with builder.block() as body:
@@ -123,11 +123,11 @@ def _is_zero(value: Any) -> bool:
     return not isinstance(value, Array) and value == 0
 
 
-def _root(rounds: Any) -> Any:
+def _root(iterations: Any) -> Any:
     """About the square root of the number of iterations, at least 1."""
-    if not isinstance(rounds, Array):
-        return max(1, round(max(rounds, 0) ** 0.5))
-    return FUNCTIONS["cast"](abs(rounds) ** 0.5, np.dtype(int)) + 1
+    if not isinstance(iterations, Array):
+        return max(1, round(max(iterations, 0) ** 0.5))
+    return FUNCTIONS["cast"](abs(iterations) ** 0.5, np.dtype(int)) + 1
 
 
 def _cut_while(builder: Builder, s: While, every: int | str) -> None:

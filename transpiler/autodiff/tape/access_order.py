@@ -34,7 +34,7 @@ from calque.transpiler.primitives.indexing import getitem, update, update_add
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class ProgramPoint:
     """A program point: a statement, its number in the text, and the loops and tests around it."""
 
     statement: Statement | None
@@ -47,11 +47,11 @@ class Place:
 class Reads:
     """A program's statements in order, with the data flow and the reads of each array."""
 
-    places: list[Place] = field(default_factory=list)
+    places: list[ProgramPoint] = field(default_factory=list)
     home: dict[int, Block] = field(default_factory=dict)
     definitions: dict[Var, Statement] = field(default_factory=dict)
     flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
-    readers: dict[Var, list[Place]] = field(default_factory=dict)
+    readers: dict[Var, list[ProgramPoint]] = field(default_factory=dict)
     inside: set[Hashable] = field(default_factory=set)  # symbols that differ between iterations
     loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
     steady: set[Hashable] = field(default_factory=set)  # symbols of sizes that do not
@@ -71,7 +71,7 @@ class Reads:
     ) -> None:
         """Note a block's statements, and those within."""
         for s in block.statements:
-            place = Place(s, len(self.places), loops, tests)
+            place = ProgramPoint(s, len(self.places), loops, tests)
             self.places.append(place)
             self.home[id(s)] = block
             self.definitions.update(dict.fromkeys(s.outs, s))
@@ -134,15 +134,15 @@ class Reads:
         return list(found)
 
 
-def meets(reads: Reads, store: Place, read: Place) -> bool:
+def may_reach(reads: Reads, store: ProgramPoint, read: ProgramPoint) -> bool:
     """True if a read can run after a store and be of the same element."""
     key = (_alike(reads, store), _alike(reads, read), read.number > store.number)
     if key not in reads.met:
-        reads.met[key] = _meets(reads, store, read)
+        reads.met[key] = _may_reach(reads, store, read)
     return reads.met[key]
 
 
-def _alike(reads: Reads, place: Place) -> Hashable:
+def _alike(reads: Reads, place: ProgramPoint) -> Hashable:
     """A key that places share if they meet the same ones: the same elements at the same times."""
     if place.number not in reads.alike:
         parts = _parts_of(place.statement)
@@ -155,7 +155,7 @@ def _alike(reads: Reads, place: Place) -> Hashable:
     return reads.alike[place.number]
 
 
-def _meets(reads: Reads, store: Place, read: Place) -> bool:
+def _may_reach(reads: Reads, store: ProgramPoint, read: ProgramPoint) -> bool:
     common = 0
     for one, two in zip(store.loops, read.loops):
         if one is not two:
@@ -168,7 +168,7 @@ def _meets(reads: Reads, store: Place, read: Place) -> bool:
         second = _renamed(reads, store.loops[:shared])
         system = bounds_of(reads, store, {}) + bounds_of(reads, read, second)
         if shared < common:
-            system += _later_round(reads, store, shared, second)
+            system += _later_iteration(reads, store, shared, second)
         system += _same_element(reads, *parts, system, second)
         if solvable(system):
             return True
@@ -237,7 +237,7 @@ def expression_of(reads: Reads, atom: Atom, renamed: dict[Hashable, Hashable]) -
     return {renamed.get(name, name): c for name, c in found.items()}
 
 
-def bounds_of(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> list[Affine]:
+def bounds_of(reads: Reads, place: ProgramPoint, renamed: dict[Hashable, Hashable]) -> list[Affine]:
     """The inequalities by which loops and tests around a statement bound their counters."""
     system = []
     for loop in place.loops:
@@ -265,8 +265,8 @@ def bounds_of(reads: Reads, place: Place, renamed: dict[Hashable, Hashable]) -> 
     return system
 
 
-def _later_round(
-    reads: Reads, place: Place, shared: int, renamed: dict[Hashable, Hashable]
+def _later_iteration(
+    reads: Reads, place: ProgramPoint, shared: int, renamed: dict[Hashable, Hashable]
 ) -> list[Affine]:
     """The inequalities between numbers of a loop in a later iteration and at a place in it."""
     loop = place.loops[shared]

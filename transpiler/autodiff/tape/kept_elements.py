@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.autodiff.tape.access_order import (
-    Place,
+    ProgramPoint,
     Reads,
     bounds_of,
     elements_of,
     expression_of,
-    meets,
+    may_reach,
 )
 from calque.transpiler.autodiff.tape.versions import versions_after
 from calque.transpiler.errors import CalqueError
@@ -69,7 +69,7 @@ class KeptElements:
     function: Function
     builder: Builder
     reads: Reads = field(default_factory=Reads)
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, ProgramPoint] = field(default_factory=dict)
     tops: dict[int, Statement] = field(default_factory=dict)  # the top-level one around it
     stores: dict[Var, list[Apply]] = field(default_factory=dict)  # of a value, into an array
     starting: dict[Var, list[Statement]] = field(default_factory=dict)  # stores and loops by array
@@ -179,7 +179,7 @@ class KeptElements:
                 return False
         return True
 
-    def _last_version(self, version: Var, place: Place) -> Var | None:
+    def _last_version(self, version: Var, place: ProgramPoint) -> Var | None:
         """The last version of an array, if no store between writes the element of ``place``."""
         if place.statement is None or self.tops[id(place.statement)] is place.statement:
             return None  # the value is at hand
@@ -201,11 +201,11 @@ class KeptElements:
     def _top_of(self, s: Statement) -> Statement:
         return self.tops[id(s)]
 
-    def _changes(self, s: Statement, place: Place) -> bool:
+    def _changes(self, s: Statement, place: ProgramPoint) -> bool:
         """True if a statement may run after ``place`` and store into its element."""
         if not isinstance(s, Apply) or s.primitive in _KEEPING:
             return False
-        return meets(self.reads, place, self.places[id(s)])
+        return may_reach(self.reads, place, self.places[id(s)])
 
 
 

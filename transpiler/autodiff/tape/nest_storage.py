@@ -153,7 +153,7 @@ class Nests(Buffers):
         where = next(i for i, t in enumerate(buffer.store_block.statements) if id(t) in removed)
         phi = loop.phis[loop.body.results.index(old)]
         with self.forward_of(s), self.builder.block() as places:
-            position = Array(top) + self.round_of(loop, None)
+            position = Array(top) + self.iteration_of(loop, None)
         inserted, result = self._storing(phi, position, buffer.value, True, s)
         kept = [t for t in buffer.store_block.statements if id(t) not in removed]
         kept[where:where] = places.statements + inserted
@@ -164,17 +164,17 @@ class Nests(Buffers):
         buffer.store, buffer.inserted = store, inserted
         for block, read, index in buffer.reads:
             with self.builder.block() as places:
-                shifted = Array(top) + self.round_of(loop, index)
+                shifted = Array(top) + self.iteration_of(loop, index)
             insert_before(block, read, places.statements)
             _read_at(read, shifted.atom)
         with self.forward_of(s), self.builder.block() as places:
-            after = Array(top) + self.rounds_of(loop)
+            after = Array(top) + self.iterations_of(loop)
         body = self.home_of(loop)
         at = next(i for i, t in enumerate(body.statements) if t is loop)
         body.statements[at + 1 : at + 1] = places.statements
         return after.atom
 
-    def round_of(self, loop: For | While, index: Array | None) -> Any:
+    def iteration_of(self, loop: For | While, index: Array | None) -> Any:
         """The number of an iteration, counted from 0."""
         if isinstance(loop, While):
             return Array(self.counter_of(loop)[0]) if index is None else index
@@ -182,7 +182,7 @@ class Nests(Buffers):
         steps = own - wrap_atom(loop.start)
         return steps if loop.step == 1 else steps // loop.step
 
-    def rounds_of(self, loop: For | While) -> Any:
+    def iterations_of(self, loop: For | While) -> Any:
         """The trip count of a loop."""
         if isinstance(loop, While):
             return Array(self.counter_of(loop)[1])

@@ -233,7 +233,7 @@ class Buffers:
         own = own_counter(s)
         if own is not None:
             return own
-        phi, out = Var(INT, "rounds", s.origin), Var(INT, "rounds", s.origin)
+        phi, out = Var(INT, "iterations", s.origin), Var(INT, "iterations", s.origin)
         with self.builder.block() as block:
             after = apply_operator("add", Array(phi), 1)
         s.body.statements += block.statements

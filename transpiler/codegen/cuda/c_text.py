@@ -404,13 +404,13 @@ class CText:
         own = counter = line.target.id
         before: list[str] = []
         if self.names.is_local(own):  # in Python the counter is the same variable
-            counter = f"{own}_round"
+            counter = f"{own}_counter"
             before = indented(f"{own} = {counter};", depth + 1)
         body = self.block(line.body, depth + 1, declared | {own})
         if getattr(line, "tiled", False):
             return self._tiled(line, counter, [*before, *body], depth)
-        rounds = getattr(line, "at_once", 1)
-        above = ["    " * depth + f"#pragma unroll {rounds}"] if rounds > 1 else []
+        iterations = getattr(line, "at_once", 1)
+        above = ["    " * depth + f"#pragma unroll {iterations}"] if iterations > 1 else []
         return [*above, *braced(self._head(line, counter), [*before, *body], depth)]
 
     def _tiled(self, line: Any, counter: str, body: list[str], depth: int) -> list[str]:

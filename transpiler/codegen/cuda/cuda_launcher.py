@@ -49,7 +49,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, S
 from calque.transpiler.ir.effects import is_store, stored_by
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
-from calque.transpiler.loops.put_together import Scanned, is_scan, scans
+from calque.transpiler.loops.loop_reductions import Scanned, is_scan, scans
 from calque.transpiler.primitives.indexing import checked_index, getitem
 
 _SINGLE = re.compile(r"\b(?:np\.)?float32\((-?[\d.]+(?:e-?\d+)?)\)")
@@ -274,7 +274,7 @@ class CudaLauncher(Launcher):
 
     def _shape(self, grid: Grid) -> tuple[Any, Any]:
         """The expressions of a launch for the number of blocks and the threads of each."""
-        ends = [self._rounds(loop) for loop in grid.loops]
+        ends = [self._trip_count(loop) for loop in grid.loops]
         if grid.form == "serial":
             return None, constant(1)
         if grid.form == "scan":
@@ -298,9 +298,9 @@ class CudaLauncher(Launcher):
             is_size = isinstance(made, Apply) and made.primitive.kind == "size"
             return end not in own or (is_size and own.isdisjoint(made.args))  # type: ignore[union-attr]
 
-        return self._rounds(loop) if all(map(is_known, ends)) else constant(1)
+        return self._trip_count(loop) if all(map(is_known, ends)) else constant(1)
 
-    def _rounds(self, loop: For) -> Any:
+    def _trip_count(self, loop: For) -> Any:
         """The trip count of a loop; approximately its stop, if it starts at a small number."""
         stop = self._bound(loop.stop)
         if not isinstance(loop.start, Var) and 0 <= loop.start < _FEW:

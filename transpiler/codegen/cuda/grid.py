@@ -23,8 +23,8 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.effects import stored_by
-from calque.transpiler.loops.put_together import (
-    PutTogether,
+from calque.transpiler.loops.loop_reductions import (
+    LoopReduction,
     along_memory,
     counts,
     is_scan,
@@ -34,7 +34,7 @@ from calque.transpiler.primitives import random
 from calque.transpiler.primitives.elementwise import divide
 from calque.transpiler.primitives.indexing import getitem, update_add
 
-_FEW_ROUNDS = 32  # iterations of an inner loop that a single thread may run
+_FEW_ITERATIONS = 32  # iterations of an inner loop that a single thread may run
 _MUCH = 40  # operations
 IDENTITY = {"sum": 0, "product": 1}
 _DRAWN = {*random.AT_PLACE.values(), random.word}
@@ -63,14 +63,18 @@ class Grid:
     lanes: set[int] = field(default_factory=set)
     alike: set[int] = field(default_factory=set)
     columns: For | None = None
-    totals: list[PutTogether] = field(default_factory=list)
+    totals: list[LoopReduction] = field(default_factory=list)
     terms: dict[int, tuple[int, str]] = field(default_factory=dict)
 
 
 def grid_of(kernel: Kernel) -> Grid:
     """The thread mapping of a kernel, from its loops."""
     loop = kernel.body.statements[-1]
-    if isinstance(loop, For) and is_scan(loop) and (counts(loop) or _FEW_ROUNDS) >= _FEW_ROUNDS:
+    if (
+        isinstance(loop, For)
+        and is_scan(loop)
+        and (counts(loop) or _FEW_ITERATIONS) >= _FEW_ITERATIONS
+    ):
         return Grid("scan", lanes={id(loop)}, columns=loop)
     if not isinstance(loop, For) or not loop.parallel:
         return Grid("serial")
@@ -78,7 +82,7 @@ def grid_of(kernel: Kernel) -> Grid:
     totals = reductions(loop)
     last = nest[-1]
     inner = [s for s in last.body.statements if isinstance(s, For) and _is_shared(s)]
-    inner = [s for s in inner if (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS]
+    inner = [s for s in inner if (counts(s) or _FEW_ITERATIONS) >= _FEW_ITERATIONS]
     outer = 1 if totals else 2  # blocks of planes have no partial results
     if len(nest) <= outer and inner and along_memory(inner, last):
         return _rows(nest, totals)
@@ -92,7 +96,7 @@ def grid_of(kernel: Kernel) -> Grid:
 def _nest(kernel: Kernel) -> list[For]:
     """The nested loops whose iterations are worth a thread each."""
     found = list(kernel.space)
-    while len(found) > 1 and (counts(found[-1]) or _FEW_ROUNDS) < _FEW_ROUNDS:
+    while len(found) > 1 and (counts(found[-1]) or _FEW_ITERATIONS) < _FEW_ITERATIONS:
         found.pop()
     for k, s in enumerate(found[:-1]):
         if stored_by(s.body.statements[:-1]):
@@ -120,7 +124,7 @@ def _terms_beside(s: For) -> Iterator[tuple[int, tuple[int, str]]]:
                 so_far = t.out
 
 
-def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
+def _flat(nest: list[For], totals: list[LoopReduction]) -> Grid:
     """The form ``elements``: threads along the innermost loop, then rows, then planes."""
     if len(nest) == 1:
         return Grid("elements", nest, {id(nest[0]): FLAT}, totals=totals)
@@ -132,7 +136,7 @@ def _flat(nest: list[For], totals: list[PutTogether]) -> Grid:
     return Grid("elements", shared, spread, totals=totals)
 
 
-def _rows(nest: list[For], totals: list[PutTogether]) -> Grid:
+def _rows(nest: list[For], totals: list[LoopReduction]) -> Grid:
     """The form ``rows``: a warp or a block for each row, whose threads share its loops."""
     spread = {id(nest[-1]): ROWS}
     if len(nest) == 2:
@@ -146,7 +150,7 @@ def _share(block: Block, grid: Grid) -> None:
     """Let a row's threads share the loops of a block that they all execute."""
     grid.alike.add(id(block))
     for s in block.statements:
-        many = isinstance(s, For) and (counts(s) or _FEW_ROUNDS) >= _FEW_ROUNDS
+        many = isinstance(s, For) and (counts(s) or _FEW_ITERATIONS) >= _FEW_ITERATIONS
         if isinstance(s, For) and _is_shared(s) and (many or stored_by([s])):
             grid.spread[id(s)] = ALONG
             grid.lanes.add(id(s))

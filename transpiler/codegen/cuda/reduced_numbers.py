@@ -29,7 +29,7 @@ from calque.transpiler.codegen.cuda.grid import IDENTITY, Grid
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.text.spelling import call, name, target
 from calque.transpiler.ir.core import Apply, For, Var
-from calque.transpiler.loops.put_together import PutTogether, reductions
+from calque.transpiler.loops.loop_reductions import LoopReduction, reductions
 
 
 def by_one_thread(grid: Grid, s: Apply, trees: list[Any]) -> list[Any]:
@@ -57,7 +57,7 @@ def reduced_by_row(scope: KernelScope, s: For, lines: list[Any], at: int) -> lis
     return [*lines[:at], *before, lines[at], *after, *lines[at + 1 :]]
 
 
-def _begun(own: str, init: Any, phi: Var, r: PutTogether, first: str) -> list[Any]:
+def _begun(own: str, init: Any, phi: Var, r: LoopReduction, first: str) -> list[Any]:
     """Initialize the accumulator to the identity on every thread but the first."""
     if r.how not in IDENTITY or (not isinstance(init, Var) and init == IDENTITY[r.how]):
         return []

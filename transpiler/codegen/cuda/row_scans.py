@@ -33,7 +33,7 @@ from calque.transpiler.codegen.cuda.grid import IDENTITY
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope
 from calque.transpiler.codegen.text.spelling import call, name, target
 from calque.transpiler.ir.core import For
-from calque.transpiler.loops.put_together import Scanned
+from calque.transpiler.loops.loop_reductions import Scanned
 
 
 def scan_by_row(scope: KernelScope, s: For, loop: Any) -> None:

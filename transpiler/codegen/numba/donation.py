@@ -47,7 +47,7 @@ _WHOLE = (*NEW, reshape, flat)
 _SMALL = 2**15  # bytes; the allocator reuses such blocks by itself
 
 
-def hand_on(
+def donate(
     body: list[Any],
     program: PrintedProgram,
     memory: Memory,

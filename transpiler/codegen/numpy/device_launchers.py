@@ -15,7 +15,7 @@ from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.core import Function, Slot
 from calque.transpiler.ir.pytrees import Field, children, flatten, is_object
 
-Place = Callable[[Hashable], str]  # the text of a device's number along an axis
+CoordinateText = Callable[[Hashable], str]  # the text of a device's number along an axis
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Cut:
         return named | ({self.element[0]} if self.element else frozenset())
 
 
-def part_text(path: str, cut: Cut, sizes: dict[Hashable, int], place: Place) -> str:
+def part_text(path: str, cut: Cut, sizes: dict[Hashable, int], place: CoordinateText) -> str:
     """A device's part of an array.
 
     >>> part_text("x", Cut(("i", 1)), {"i": 4}, lambda name: "k")
@@ -51,7 +51,7 @@ def part_text(path: str, cut: Cut, sizes: dict[Hashable, int], place: Place) -> 
     return path
 
 
-def _number(names: Sequence[Hashable], sizes: dict[Hashable, int], place: Place) -> str:
+def _number(names: Sequence[Hashable], sizes: dict[Hashable, int], place: CoordinateText) -> str:
     """A device's number along several axes, the last running fastest."""
     text = ""
     for name in names:
@@ -63,7 +63,7 @@ def _grouped(text: str) -> str:
     return f"({text})" if " " in text else text
 
 
-def whole_text(leaf: Callable[[Place], str], cut: Cut, sizes: dict[Hashable, int]) -> str:
+def whole_text(leaf: Callable[[CoordinateText], str], cut: Cut, sizes: dict[Hashable, int]) -> str:
     """The whole array, joined from the devices' parts; ``leaf`` gives the text of one part.
 
     >>> whole_text(lambda place: f"y[{place('i')}]", Cut(("i", 0)), {"i": 4})
@@ -82,8 +82,8 @@ def whole_text(leaf: Callable[[Place], str], cut: Cut, sizes: dict[Hashable, int
     for axis in reversed(range(len(cut.blocks))):
         for name in reversed(cut.blocks[axis]):
             along = f", axis={axis}" if axis else ""
-            rounds = f"for {letters[name]} in range({sizes[name]})"
-            text = f"np.concatenate([{text} {rounds}]{along})"
+            clauses = f"for {letters[name]} in range({sizes[name]})"
+            text = f"np.concatenate([{text} {clauses}]{along})"
     return text
 
 

@@ -56,8 +56,8 @@ from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
 # from the names that kernels use: import lines, and definitions before and after the kernels
 Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
-_ROUNDS = 12
-_FEW_ROUNDS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements may be wrapped
+_ATTEMPTS = 12
+_FEW_ATTEMPTS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements may be wrapped
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
 _FEW_READS = 2
 _FEW_SPLITS = 6
@@ -105,10 +105,10 @@ def written_function(
         bindings = [(var, paths[var][0]) for var in local]
         return writer, _definition(function, writer, bindings, asking)
 
-    for remaining in reversed(range(_ROUNDS)):
+    for remaining in reversed(range(_ATTEMPTS)):
         writer, trees = written(bound)
         split = frozenset(writer.too_long)
-        few = remaining < _ROUNDS - _FEW_ROUNDS and _MANY * len(split) <= len(made)
+        few = remaining < _ATTEMPTS - _FEW_ATTEMPTS and _MANY * len(split) <= len(made)
         if few or not split or not remaining:
             break
         earlier, bound = bound, bound | split

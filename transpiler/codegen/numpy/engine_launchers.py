@@ -134,17 +134,17 @@ class ThreadLauncher(DeviceLauncher):
         letters = place_letters(self.sizes)
         given = self._given(lambda name: letters[name])
         given += "," if len(self.parameters()) == 1 else ""
-        rounds = " ".join(f"for {letters[n]} in range({size})" for n, size in self.sizes.items())
+        clauses = " ".join(f"for {letters[n]} in range({size})" for n, size in self.sizes.items())
         shape = tuple(self.sizes.values())
         called = f"{self.device_name}, arguments, {{}}, {shape}"
-        lines = [*self._checks(), *self._run(f"({given})", rounds, called)]
+        lines = [*self._checks(), *self._run(f"({given})", clauses, called)]
         lines.append(f"return {self._results(self._of_results)}")
         said = f"{math.prod(shape)} devices, each on its part; whole arrays in and out."
         return self._definition(self.name, said, lines)
 
-    def _run(self, given: str, rounds: str, called: str) -> list[str]:
+    def _run(self, given: str, clauses: str, called: str) -> list[str]:
         """The lines that distribute the arguments and run the devices' program."""
-        return [f"arguments = [{given} {rounds}]", f"results = run({called})"]
+        return [f"arguments = [{given} {clauses}]", f"results = run({called})"]
 
     def _of_results(self, path: str, cut: Cut) -> str:
         def leaf(place: Callable[[Hashable], str]) -> str:
@@ -167,11 +167,11 @@ class GpuLauncher(ThreadLauncher):
         """The engine, and the numbers of devices."""
         return {"run_on_gpus", "on_gpu", "cp", *place_letters(self.sizes).values()}
 
-    def _run(self, given: str, rounds: str, called: str) -> list[str]:
+    def _run(self, given: str, clauses: str, called: str) -> list[str]:
         letters = place_letters(self.sizes)
         number = self._number(lambda name: letters[name])
         return [
-            f"arguments = [on_gpu({number}, {given}) {rounds}]",
+            f"arguments = [on_gpu({number}, {given}) {clauses}]",
             f"results = on_gpu(0, run_on_gpus({called}))",
         ]
 

@@ -77,7 +77,7 @@ class Names:
                 continue
             for var in core.bound_vars(s):
                 if isinstance(s, For) and var is s.index and var.name is None:
-                    counter = "k" if var in self.program.rounds else _COUNTERS[min(depth, 5)]
+                    counter = "k" if var in self.program.own_counters else _COUNTERS[min(depth, 5)]
                     self._hints[self.groups.of(var)] = counter
                 elif isinstance(s, For) and var is s.index and s.scheduled:
                     self._along.add(self.groups.of(var))

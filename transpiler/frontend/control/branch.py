@@ -112,7 +112,7 @@ class Branches(Expressions):
             return Join(self, base, outcomes, node, test).run(test)
         except (BranchMismatch, GrowingList) as error:
             self.ask_for(test)
-            if isinstance(error, GrowingList) and not self.rounds:
+            if isinstance(error, GrowingList) and not self.loop_depth:
                 raise BranchMismatch(
                     "A list has different lengths on two paths.",
                     self.origin(node),
@@ -137,16 +137,16 @@ class Branches(Expressions):
 
     links: Links | None = None  # the chains of forks that are being interpreted
     error_on_path: Exception  # the last that an arm was found to raise
-    rounds = 0  # the number of loops of the generated program that are being interpreted
+    loop_depth = 0  # the number of loops of the generated program that are being interpreted
 
     def loops_around(self) -> bool:
         """True while a loop of the generated program is being interpreted."""
-        return self.rounds > 0
+        return self.loop_depth > 0
 
     @property
-    def arm_rounds(self) -> list[int]:
+    def arm_loop_depths(self) -> list[int]:
         """The number of loops around each of the arms that are being interpreted."""
-        return self.__dict__.setdefault("_arm_rounds", [])
+        return self.__dict__.setdefault("_arm_loop_depths", [])
 
     @property
     def ends(self) -> list[int]:
@@ -155,7 +155,7 @@ class Branches(Expressions):
 
     def path_raises(self, error: Exception, node: Any) -> None:
         """End this path with an error at run time; raise the error now outside of an arm."""
-        if not self.arm_rounds or self.arm_rounds[-1] != self.rounds:
+        if not self.arm_loop_depths or self.arm_loop_depths[-1] != self.loop_depth:
             raise error  # every path comes here, or only some iterations of a loop do
         with self.at(node):
             self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
@@ -163,10 +163,10 @@ class Branches(Expressions):
 
     def raises_here(self, error: Exception) -> NoReturn:
         """Raise an error of Python's within a statement: at run time, if not all calls reach it."""
-        if not self.tests and not self.rounds:
+        if not self.tests and not self.loop_depth:
             place(error, self.builder.origin)
             raise error
-        if self.ends[-1:] != [self.rounds]:
+        if self.ends[-1:] != [self.loop_depth]:
             raise UnsupportedSyntax(f"{error}.", self.builder.origin)
         self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
         raise PathEnds
@@ -184,11 +184,11 @@ class Branches(Expressions):
 
     def raise_if_reached(self, error: Exception) -> NoReturn:
         """Raise an error that plain Python raises, too: at run time, if not all calls reach it."""
-        if not self.tests and not self.rounds:
+        if not self.tests and not self.loop_depth:
             raise error
-        if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.rounds]:
+        if getattr(error, "calque_on_a_path", False) or self.ends[-1:] != [self.loop_depth]:
             raise error  # what is around is neither an arm nor the body of a loop
-        if self.arm_rounds[-1:] == [self.rounds]:
+        if self.arm_loop_depths[-1:] == [self.loop_depth]:
             raise error  # to the arm, unless a handler within it is for this
         if isinstance(error, IndexOutOfRange):
             error = IndexError(error.message)
@@ -211,8 +211,8 @@ class Branches(Expressions):
         call, pending = self.call, list(self.call.pending)
         known = len(self.facts)
         self.facts.append(fact)
-        self.arm_rounds.append(self.rounds)
-        self.ends.append(self.rounds)
+        self.arm_loop_depths.append(self.loop_depth)
+        self.ends.append(self.loop_depth)
         try:
             with self.builder.block() as block:
                 try:
@@ -229,7 +229,7 @@ class Branches(Expressions):
             return Outcome(block, value, Snapshot([*self.roots(), value], self.owned), dead)
         finally:
             del self.facts[known:]
-            self.arm_rounds.pop()
+            self.arm_loop_depths.pop()
             self.ends.pop()
             base.restore()
 

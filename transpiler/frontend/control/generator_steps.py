@@ -26,7 +26,7 @@ class Stepper:
     def __init__(self, machine: Any, source: Generator, node: Any):
         machine.start(source, node)
         self.machine, self.source = machine, source
-        self.place = (machine.rounds, len(machine.tests))
+        self.place = (machine.loop_depth, len(machine.tests))
         self.call: Activation = machine.activation(source, None)
         self.call.blocks = 1  # no run-time test may leave it: what follows is not at hand
         self.steps: Iterator[Any] = self._block(machine.body_of(source, False))
@@ -36,7 +36,7 @@ class Stepper:
     def following(self, node: Any) -> Any:
         """The next value; StopIteration at the end."""
         machine = self.machine
-        if (machine.rounds, len(machine.tests)) != self.place:
+        if (machine.loop_depth, len(machine.tests)) != self.place:
             raise NeedsKnownValue(
                 "A generator is taken a step further in a run-time loop, or under a run-time test.",
                 machine.origin(node),
@@ -86,9 +86,9 @@ class Stepper:
             case gast.If():
                 return (yield from self._block(node.body if self._test(node) else node.orelse))
             case gast.While():
-                return (yield from self._loop(node, self._rounds_of_while(node)))
+                return (yield from self._loop(node, self._iterations_of_while(node)))
             case gast.For():
-                return (yield from self._loop(node, self._rounds_of_for(node)))
+                return (yield from self._loop(node, self._iterations_of_for(node)))
         return self._here(
             lambda: machine.fail(
                 UnsupportedSyntax,
@@ -104,11 +104,11 @@ class Stepper:
             raise self.machine.builder.needs_known(test, "A test around a yield that next() meets")
         return bool(test)
 
-    def _rounds_of_while(self, node: Any) -> Iterator[None]:
+    def _iterations_of_while(self, node: Any) -> Iterator[None]:
         while self._test(node):
             yield
 
-    def _rounds_of_for(self, node: Any) -> Iterator[None]:
+    def _iterations_of_for(self, node: Any) -> Iterator[None]:
         machine = self.machine
         source = self._here(lambda: machine.iterated(machine.evaluate(node.iter), node.iter))
         steps = self._here(lambda: machine.steps(source, node.iter))
@@ -120,8 +120,8 @@ class Stepper:
             self._here(lambda value=item: machine.assign(node.target, value, node))  # type: ignore[misc]
             yield
 
-    def _loop(self, node: Any, rounds: Iterator[None]) -> Any:
-        for _ in rounds:
+    def _loop(self, node: Any, iterations: Iterator[None]) -> Any:
+        for _ in iterations:
             end = yield from self._block(node.body)
             if end is not None and end.kind == "break":
                 return None

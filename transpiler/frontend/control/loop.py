@@ -142,12 +142,12 @@ class Loops(Carrying):
             )
 
     def _unrolled(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
-        completion = self._rounds(node, steps, flags)
+        completion = self._iterations(node, steps, flags)
         if completion is not None:
             return None if completion.kind == "break" else completion
         return self._after(node, flags, self.call.frame.locals[flags.broken])
 
-    def _rounds(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
+    def _iterations(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
         """Run known iterations one by one; return the completion that ends them, else None."""
         while True:
             try:
@@ -190,7 +190,7 @@ class Loops(Carrying):
 
     def _unrolled_flagged(self, node: Any, steps: Any, flags: LoopFlags) -> Completion | None:
         """Run the remaining iterations; the flags say how they ended."""
-        completion = self._rounds(node, steps, flags)
+        completion = self._iterations(node, steps, flags)
         if completion is not None and completion.kind == "break":
             self.call.frame.locals[flags.broken] = True
             return None
@@ -199,7 +199,7 @@ class Loops(Carrying):
     def _body(self, node: Any) -> Completion | None:
         call = self.call
         (saved, call.pending), (held, call.blocks) = (call.pending, []), (call.blocks, 0)
-        self.ends.append(self.rounds)
+        self.ends.append(self.loop_depth)
         known = len(self.facts)
         try:
             completion = self.exec_block(node.body)
@@ -261,7 +261,7 @@ class Loops(Carrying):
             name = getattr(node.target, "id", None) if loop is iterable else None
             low, high, start, stop = map(dim_of, (low, high, loop.start, loop.stop))
             index = loop_index(low, high, name, (start, stop, stop - start))
-            self._set_counts(plan, self._round_of(loop, index))
+            self._set_counts(plan, self._iteration_of(loop, index))
             element = index if loop is iterable else iterable.element(index)
             self.assign(node.target, element, node)
             return self._body(node), index
@@ -275,7 +275,7 @@ class Loops(Carrying):
             return self._for_as_while(node, iterable, flags)
         return self._after(node, flags, self.call.frame.locals[flags.broken])
 
-    def _round_of(self, loop: Range, index: Array) -> Any:
+    def _iteration_of(self, loop: Range, index: Array) -> Any:
         if loop.step == 1:
             return index - loop.start
         return OPERATORS["floordiv"](index - loop.start, loop.step)
@@ -417,14 +417,14 @@ class Loops(Carrying):
     def _probe(self, node: Any) -> Any:
         """The first test, without recording anything."""
         base, marks = Snapshot(self.roots(), self.owned), self._marks()
-        self.rounds += 1  # a generator must not be taken further by a trial
+        self.loop_depth += 1  # a generator must not be taken further by a trial
         try:
             with self.builder.block():
                 value = self.condition(node.test)
         except NeedsKnownValue:
             value = None
         finally:
-            self.rounds -= 1
+            self.loop_depth -= 1
         if base.differs(Snapshot(self.roots(), self.owned)):
             value = None
         base.restore()

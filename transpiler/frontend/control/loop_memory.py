@@ -63,7 +63,7 @@ class Growth:
     """A list that the loop appends to: appends per iteration (None: they vary), sample element."""
 
     values: RecordedList
-    per_round: Any
+    per_iteration: Any
     sample: Any
     rows: GrowingRows | None = None
     changing: bool = False  # elements are taken out, or arrays replaced

@@ -16,8 +16,9 @@ from typing import Any
 import gast
 import numpy as np
 
-from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalRounds
+from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalIterations
 from calque.transpiler.frontend.control.branch import LoopFlags, on_a_path
+from calque.transpiler.frontend.control.iteration_changes import Changes
 from calque.transpiler.frontend.control.loop_memory import (
     Carried,
     CarriedSlot,
@@ -25,7 +26,6 @@ from calque.transpiler.frontend.control.loop_memory import (
     link_cells,
 )
 from calque.transpiler.frontend.control.rising_counters import note_rising, take_rising
-from calque.transpiler.frontend.control.round_changes import Changes
 from calque.transpiler.frontend.control.state_join import GrowingList, poison_of
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.control.value_join import (
@@ -60,7 +60,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
-_ROUNDS = 40
+_ATTEMPTS = 40
 
 
 @dataclass
@@ -123,10 +123,10 @@ class Carrying(Changes):
         marks = self._marks()
         names = self.call.frame.locals
         self.holding.append(tuple(holding))
-        self.rounds += 1
+        self.loop_depth += 1
         outer = Snapshot(self.roots(), self.owned)
         try:
-            for _ in range(_ROUNDS):
+            for _ in range(_ATTEMPTS):
                 self._prepare_growth(plan, trip, self.place_of(node))
                 base = Snapshot(self.roots(), self.owned) if plan.growing else outer
                 carried = self._install(plan, base)
@@ -160,7 +160,7 @@ class Carrying(Changes):
                 self._back_to(marks)
         finally:
             self.holding.pop()
-            self.rounds -= 1
+            self.loop_depth -= 1
         raise BranchMismatch(
             "What this loop carries does not settle.",
             self.origin(node),
@@ -349,7 +349,7 @@ class Carrying(Changes):
             except ShapeError as error:
                 why = f"An array has another size after an iteration of a loop: {error.message}."
                 hint = "give it a fixed size, and count how much of it is used"
-                raise UnequalRounds(why, self.builder.origin, hint) from None
+                raise UnequalIterations(why, self.builder.origin, hint) from None
             if len(self.builder.doubted) > before:
                 self.builder.dims.unsolvable |= dim_symbols(dim)
                 return False
@@ -369,8 +369,8 @@ class Carrying(Changes):
         self._publish_memory(plan, base, carried, ending)
         for growth in plan.growing.values():
             rows = growth.values.rows
-            rows.filled = (self.rounds - 1, len(self.tests))
-            if growth.per_round is not None and rows.fixed:
+            rows.filled = (self.loop_depth - 1, len(self.tests))
+            if growth.per_iteration is not None and rows.fixed:
                 rows.count = appended(ending.trip, growth, rows.first)
 
     def _publish_slot(
@@ -395,7 +395,7 @@ class Carrying(Changes):
         if isinstance(value, Maybe) and self._ran(ending.trip) and not self._is_none(slot):
             value = value.value
         if isinstance(value, MixedNumber):
-            value = self._of_last_round(slot, value, ending)
+            value = self._of_last_iteration(slot, value, ending)
         self._note_final(slot, value, certain)
         if made:
             self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
@@ -445,7 +445,7 @@ class Carrying(Changes):
             return False
         return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
 
-    def _of_last_round(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
+    def _of_last_iteration(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
         """A number after a loop whose iterations all leave the same class.
 
         A loop without iterations leaves what was before it. Where that is a Python number of the

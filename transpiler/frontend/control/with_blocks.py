@@ -99,11 +99,11 @@ class Contexts(Generators):
     def _around_yield(self, source: Generator, body: Body, node: Any) -> Completion | None:
         """``contextlib.contextmanager``: the block stands in the place of the ``yield``."""
         self.start(source, node)
-        consumer, place = self.call, (self.rounds, len(self.tests))
+        consumer, place = self.call, (self.loop_depth, len(self.tests))
         ends: list[Completion | None] = []
 
         def consume(value: Any) -> Any:
-            if ends or (self.rounds, len(self.tests)) != place:
+            if ends or (self.loop_depth, len(self.tests)) != place:
                 raise UnsupportedSyntax(
                     "The generator of a context manager must yield once, and under no run-time "
                     "test or loop.",

@@ -100,9 +100,9 @@ class Growing(LoopMemory):
         sample = rows_sample(rows)
         dim = self.builder.dims.resolve(self.builder.dim_of(rows.count))
         arguments = isinstance(dim, int) or dim.symbols() <= self.builder.dims.arguments
-        per_round = dim if rows.fixed and arguments and not rows.first else None
+        per_iteration = dim if rows.fixed and arguments and not rows.first else None
         changing = rows.facts.changing
-        plan.growing[id(values)] = Growth(values, per_round, sample, changing=changing)
+        plan.growing[id(values)] = Growth(values, per_iteration, sample, changing=changing)
 
     def _note_growth(self, plan: CarryPlan, growth: GrowingList, base: Snapshot) -> None:
         if id(growth.values) not in base.contents:
@@ -122,9 +122,9 @@ class Growing(LoopMemory):
         appends = not isinstance(growth, (IndexedList, WideningList, ExchangedList))
         changing = indexed or isinstance(growth, ChangingList)
         if old is None:
-            per_round = 0 if indexed else None
+            per_iteration = 0 if indexed else None
             plan.growing[key] = Growth(
-                growth.values, per_round, sample, changing=changing, appends=appends
+                growth.values, per_iteration, sample, changing=changing, appends=appends
             )
             for places in (plan.locations, plan.constants):  # its elements are no names now
                 for place in [p for p in places if p[0] == key]:
@@ -132,12 +132,12 @@ class Growing(LoopMemory):
             return
         new = replace(
             old,
-            per_round=old.per_round if widening else None,
+            per_iteration=old.per_iteration if widening else None,
             sample=sample,
             changing=old.changing or changing,
             appends=old.appends or appends,
         )
-        if not widening and old.per_round is None and old.changing == new.changing:
+        if not widening and old.per_iteration is None and old.changing == new.changing:
             raise growth
         plan.growing[key] = new
 
@@ -174,7 +174,7 @@ class Growing(LoopMemory):
         for growth in plan.growing.values():
             values = growth.values
             if values.rows is not None:
-                values.rows.fixed &= growth.per_round is not None
+                values.rows.fixed &= growth.per_iteration is not None
                 values.rows.cast(growth.sample)
                 if not values.rows.fixed and growth.appends:
                     values.rows.begin_to_double()
@@ -186,7 +186,8 @@ class Growing(LoopMemory):
                     values.rows.let_change()
                 self._carry_count(plan, growth)
                 continue
-            fixed = growth.per_round is not None and (trip is not None or growth.per_round == 0)
+            per_iteration = growth.per_iteration
+            fixed = per_iteration is not None and (trip is not None or per_iteration == 0)
             head: Any = len(values)
             if fixed:
                 capacity = appended(trip, growth, head)
@@ -228,7 +229,7 @@ class Growing(LoopMemory):
             growth.rows.count, growth.rows.fixed, growth.rows.filled = 0, fixed, None
             growth.rows.roomy = not fixed
             growth.rows.since = self.builder.dims.count
-        growth.rows.full = growth.per_round == 0
+        growth.rows.full = growth.per_iteration == 0
         if growth.changing:
             growth.rows.facts.changing = True
             growth.rows.facts.own += leaves(growth.rows.buffers)
@@ -238,16 +239,16 @@ class Growing(LoopMemory):
         shape = (capacity, *shape_of(t))
         return FUNCTIONS[np.empty](shape, t.dtype)
 
-    def _set_counts(self, plan: CarryPlan, round_number: Any) -> None:
+    def _set_counts(self, plan: CarryPlan, iteration: Any) -> None:
         """Set the length that each list has at the start of an iteration."""
         for growth in plan.growing.values():
             rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed and not rows.full:
+            if growth.per_iteration is not None and rows.fixed and not rows.full:
                 rows.before = rows.count
-                step = size_at_hand(growth.per_round)
-                offset = round_number * step if step != 1 else round_number
+                step = size_at_hand(growth.per_iteration)
+                offset = iteration * step if step != 1 else iteration
                 rows.count = offset + rows.first if rows.first else offset
-                growth.after = self.builder.dim_of(rows.count) + growth.per_round
+                growth.after = self.builder.dim_of(rows.count) + growth.per_iteration
 
     def _reset_counts(self, plan: CarryPlan) -> None:
         """Reset the lengths of lists: a function of the iteration's number, not carried values.
@@ -256,7 +257,7 @@ class Growing(LoopMemory):
         """
         for growth in plan.growing.values():
             rows = growth.values.rows
-            if growth.per_round is not None and rows.fixed and not rows.full:
+            if growth.per_iteration is not None and rows.fixed and not rows.full:
                 if not self.builder.dims.same(self.builder.dim_of(rows.count), growth.after):
                     raise GrowingList(growth.values, map_tree(lambda b: b[0], rows.buffers))
                 rows.count = rows.before
@@ -267,11 +268,11 @@ class Growing(LoopMemory):
             return
         dim_of, dims = self.builder.dim_of, self.builder.dims
         step = dims.resolve(dim_of(slot.next_value) - dim_of(Array(phi)))
-        rounds = dim_of(trip.length())
+        trip_count = dim_of(trip.length())
         if isinstance(step, int):
-            self.builder.dim_values[out] = dim_of(slot.initial) + rounds * step
-        elif isinstance(rounds, int) and step.symbols() <= dims.arguments:
-            self.builder.dim_values[out] = dim_of(slot.initial) + step * rounds
+            self.builder.dim_values[out] = dim_of(slot.initial) + trip_count * step
+        elif isinstance(trip_count, int) and step.symbols() <= dims.arguments:
+            self.builder.dim_values[out] = dim_of(slot.initial) + step * trip_count
 
 
 def differing_elements(origin: Any) -> tuple[str, Any, str]:
@@ -287,7 +288,7 @@ def rows_sample(rows: Any) -> Any:
 
 def appended(trip: Range | None, growth: Growth, head: Any) -> Any:
     """The length of a list after a loop that appends equally often in every iteration."""
-    step = size_at_hand(growth.per_round)
+    step = size_at_hand(growth.per_iteration)
     if trip is None or (isinstance(step, int) and step == 0):
         return head
     count = trip.length() if isinstance(step, int) and step == 1 else trip.length() * step

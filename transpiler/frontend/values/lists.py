@@ -96,8 +96,8 @@ class Lists(Loops):
         if rows.full and rows.filled is None:
             raise GrowingList(values, item)
         if rows.fixed and rows.filled is not None:  # full, and now it grows again
-            if rows.filled != (self.rounds, len(self.tests)):
-                if self.rounds:
+            if rows.filled != (self.loop_depth, len(self.tests)):
+                if self.loop_depth:
                     raise GrowingList(values, item)
                 self.fail(BranchMismatch, node, "A list has different lengths on two paths.")
             rows.fixed = False
@@ -166,7 +166,7 @@ class Lists(Loops):
 
     def _from_start(self, rows: GrowingRows, index: Any, message: str, node: Any) -> Any:
         """A checked index from the start, for a reverse sweep to use; None: keep the index."""
-        if not (self.reversing and self.rounds):
+        if not (self.reversing and self.loop_depth):
             return None
         place, count, refuse = cast(Any, index), cast(Any, rows.count), self._refusing(message)
         if isinstance(index, Array) and not index.ndim and not rows.holds(index):
@@ -187,7 +187,7 @@ class Lists(Loops):
             self.check_writable(values, node, "`pop`")
             return list.pop(values, known_int(index, "The index of what is popped"))
         self._let_change(values)
-        if self.reversing and self.rounds and not (isinstance(index, int) and index == -1):
+        if self.reversing and self.loop_depth and not (isinstance(index, int) and index == -1):
             raise NeedsKnownValue(
                 "`pop` from elsewhere than the end of a list, in a run-time loop, moves elements "
                 "that a reverse sweep would have to move back.",

@@ -54,7 +54,7 @@ class Watch:
                     f"This changes a {name} that lives outside the function.",
                     "work on a copy made inside the function",
                 )
-            if machine.tests or machine.rounds:
+            if machine.tests or machine.loop_depth:
                 machine.fail(
                     UnsupportedSyntax,
                     node,

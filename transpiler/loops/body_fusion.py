@@ -15,7 +15,7 @@ from calque.transpiler.ir.types import dim_symbols, substitute_dim
 from calque.transpiler.primitives.indexing import getitem, update
 
 
-def meets_itself_alone(first: For, second: For, between: list[Statement]) -> bool:
+def iterations_correspond(first: For, second: For, between: list[Statement]) -> bool:
     """True if iteration i of the second loop depends on iteration i of the first alone.
 
     ``between`` are the statements between the loops. The first may not read what the second writes.

@@ -42,16 +42,16 @@ def test_one_question_for_all_that_grows() -> None:
     assert text.count("np.concatenate") == 2
 
 
-def test_kernels_ask_once_for_a_block_of_rounds() -> None:
+def test_kernels_ask_once_for_a_block_of_iterations() -> None:
     text = calque.source(calque.jit(calque.grad(pendulum)), np.ones(2), 0.3)
-    head, _, rest = text.partition("        while t < end and rounds < a_saved.shape[0]:\n")
+    head, _, rest = text.partition("        while t < end and iterations < a_saved.shape[0]:\n")
     assert head.endswith("np.empty_like(b_saved)))\n")
     assert "shape[0]" not in rest.partition("# reverse")[0]
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 15, 16, 17, 32, 33, 1000])
-def test_at_the_ends_of_blocks(rounds: int) -> None:
-    end, p = 0.01 * (rounds - 0.5), np.array([0.3, 0.4])
+@pytest.mark.parametrize("iterations", [0, 1, 15, 16, 17, 32, 33, 1000])
+def test_at_the_ends_of_blocks(iterations: int) -> None:
+    end, p = 0.01 * (iterations - 0.5), np.array([0.3, 0.4])
     gradient = calque.jit(calque.grad(pendulum))(p, end)
     slopes = [(pendulum(p + 1e-6 * d, end) - pendulum(p - 1e-6 * d, end)) / 2e-6 for d in np.eye(2)]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-7)

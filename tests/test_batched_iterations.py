@@ -43,7 +43,7 @@ def into_another(A, C):
     return np.sum(B**2)
 
 
-def twice_in_a_round(A, C):
+def twice_in_an_iteration(A, C):
     A = 0.5 * A
     for r in range(A.shape[0]):
         for q in range(A.shape[1]):
@@ -52,7 +52,7 @@ def twice_in_a_round(A, C):
     return np.sum(A**2)
 
 
-def of_the_round_before(A, C):
+def of_the_iteration_before(A, C):
     A = A.copy()
     for r in range(A.shape[0]):
         for q in range(1, A.shape[1]):
@@ -85,8 +85,8 @@ def of_the_sum_so_far(A, C):
     return np.sum(S**2)
 
 
-WHOLE = (doitgen, in_place, into_another, twice_in_a_round)
-LEFT = (of_the_round_before, of_one_row_for_all, triangle, of_the_sum_so_far)
+WHOLE = (doitgen, in_place, into_another, twice_in_an_iteration)
+LEFT = (of_the_iteration_before, of_one_row_for_all, triangle, of_the_sum_so_far)
 
 
 @pytest.fixture

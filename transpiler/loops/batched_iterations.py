@@ -35,7 +35,7 @@ from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.types import DimLike
-from calque.transpiler.loops.array_sections import Rounds, is_affine, is_whole, worth_a_product
+from calque.transpiler.loops.array_sections import Iterations, is_affine, is_whole, worth_a_product
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, subtract
@@ -73,7 +73,7 @@ class _Carried:
     sums: tuple[tuple[Apply, _Outer], ...] = ()  # each statement that adds, and the terms
 
 
-def batch_rounds(function: Function, builder: Builder) -> None:
+def batch_iterations(function: Function, builder: Builder) -> None:
     """Write such nests of a function as products, in place."""
     with builder.active(), builder.block():
         made: list[Statement] = []
@@ -138,8 +138,9 @@ class _Nest:
 
     def _is_whole(self, loop: For) -> bool:
         """True if a loop counts up from 0, or down to 0, with bounds invariant in the nest."""
-        rounds, dims = Rounds(loop, self.builder), self.builder.dims
-        if not all(map(self._is_steady, (loop.start, loop.stop))) or not rounds.can_be_counted():
+        iterations, dims = Iterations(loop, self.builder), self.builder.dims
+        steady = all(map(self._is_steady, (loop.start, loop.stop)))
+        if not steady or not iterations.can_be_counted():
             return False
         low = self.builder.dim_of(wrap(loop.start if loop.step == 1 else loop.stop))
         return dims.same(low, 0 if loop.step == 1 else -1)
@@ -217,11 +218,11 @@ class _Nest:
 
     def _is_own(self, access: Apply) -> bool:
         """True if an access is to ``A[r, q]`` with the loops' counters, which cover ``A``."""
-        items, depth = Rounds(self.loops[-1], self.builder).items(access), len(self.loops)
+        items, depth = Iterations(self.loops[-1], self.builder).items(access), len(self.loops)
         if items is None or len(items) < depth:
             return False
         sizes = access.args[0].type.dims[:depth]
-        counts = [Rounds(loop, self.builder).count() for loop in self.loops]
+        counts = [Iterations(loop, self.builder).count() for loop in self.loops]
         return (
             all(i is loop.index for i, loop in zip(items, self.loops, strict=False))
             and all(map(is_whole, items[depth:]))

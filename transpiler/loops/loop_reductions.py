@@ -22,20 +22,20 @@ _OF_TRUTHS = {bitwise_or: "max", bitwise_and: "min"}
 
 
 @dataclass(frozen=True)
-class PutTogether:
+class LoopReduction:
     """A reduction of a loop: the position of its phi, and how it combines: "sum", "max"."""
 
     position: int
     how: str
 
 
-def reductions(s: For) -> list[PutTogether]:
+def reductions(s: For) -> list[LoopReduction]:
     """The reductions among the scalars that a loop carries."""
     found = [reduction_at(s, k) for k, phi in enumerate(s.phis) if not phi.type.ndim]
     return [r for r in found if r is not None]
 
 
-def reduction_at(s: For, position: int) -> PutTogether | None:
+def reduction_at(s: For, position: int) -> LoopReduction | None:
     """The reduction of the phi at ``position``; None if threads cannot combine it."""
     if of_number(s, position).kind != REDUCTION:
         return None
@@ -45,7 +45,7 @@ def reduction_at(s: For, position: int) -> PutTogether | None:
     how = COMBINED.get(made.primitive)
     if how is None and made.out.type.dtype.kind == "b":
         how = _OF_TRUTHS.get(made.primitive)
-    return PutTogether(position, how) if how else None
+    return LoopReduction(position, how) if how else None
 
 
 @dataclass(frozen=True)

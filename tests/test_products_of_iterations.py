@@ -55,9 +55,9 @@ def test_random_programs(seed: int, at_any_size: None) -> None:
     program = made(seed)
     value, gradient = calque.jit(program), calque.jit(calque.grad(program, (0, 1, 2)))
     compared = 0
-    for rounds, size, k in SHAPES:
+    for iterations, size, k in SHAPES:
         rng = np.random.default_rng(seed)
-        x = 0.5 * rng.normal(size=(rounds, size))
+        x = 0.5 * rng.normal(size=(iterations, size))
         W, U = (0.5 * rng.normal(size=(2, size, size))) / size**0.5
         expected = outcome(program, x, W, U, k)
         found = outcome(value, x, W, U, k)
@@ -143,7 +143,7 @@ def up_to_the_one_before(x, w):
     return total
 
 
-def of_what_rounds_change(x, w):
+def of_what_iterations_change(x, w):
     x, total = x.copy(), 0.0
     for i in range(x.shape[0]):
         product = x[i:] @ x[i]
@@ -160,7 +160,7 @@ def of_the_last_few(x, w):
 
 
 WHOLE = (to_the_right, to_the_right_of_the_next_back, downwards)
-PARTS = (of_another_matrix, up_to_the_one_before, of_what_rounds_change, of_the_last_few)
+PARTS = (of_another_matrix, up_to_the_one_before, of_what_iterations_change, of_the_last_few)
 
 
 @pytest.mark.parametrize("function", WHOLE + PARTS, ids=lambda f: f.__name__)

@@ -20,7 +20,7 @@ from calque.transpiler.loops.cell_nests import FILLED, cell_nest, surely_stored
 from calque.transpiler.primitives.creation import empty, empty_like, full, ones_like, zeros_like
 
 
-def leave_unfilled(function: Function, builder: Builder) -> None:
+def skip_initialization(function: Function, builder: Builder) -> None:
     """Allocate fully overwritten arrays by ``np.empty``, in place."""
     with builder.active():
         for block in _blocks(function.body):

@@ -2,20 +2,20 @@
 
 Before, in a loop::
 
-    if rounds == x_saved.shape[0]:
+    if iterations == x_saved.shape[0]:
         x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
-    x_saved[rounds] = x
-    if rounds == y_saved.shape[0]:
+    x_saved[iterations] = x
+    if iterations == y_saved.shape[0]:
         y_saved = np.concatenate((y_saved, np.empty_like(y_saved)))
-    y_saved[rounds] = y
+    y_saved[iterations] = y
 
 After::
 
-    if rounds == x_saved.shape[0]:
+    if iterations == x_saved.shape[0]:
         x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
         y_saved = np.concatenate((y_saved, np.empty_like(y_saved)))
-    x_saved[rounds] = x
-    y_saved[rounds] = y
+    x_saved[iterations] = x
+    y_saved[iterations] = y
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from calque.transpiler.primitives.shapes import size_of_axis
 _Size = tuple[Any, ...]
 
 
-def grow_together(function: Function, builder: Builder) -> None:
+def unify_capacity_checks(function: Function, builder: Builder) -> None:
     """Replace the checks of arrays that grow together by one check, in place."""
     blocks = [function.body, *(b for s in core.walk(function.body) for b in core.blocks_of(s))]
     grown = [s for b in blocks for s in b.statements if _makes_room(s)]

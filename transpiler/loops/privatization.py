@@ -21,7 +21,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_access, is_plain_store
-from calque.transpiler.loops.accesses import place_of
+from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.primitives.creation import (
     empty,
     empty_like,
@@ -41,7 +41,7 @@ _PYTHON = (np.float64, np.int64, np.bool_)  # Python's numbers are these
 
 
 @dataclass(eq=False)
-class RowsAlone:
+class PrivatizedRows:
     """The arrays that a loop's body makes, grouped by stores, loops, branches and copies."""
 
     builder: Builder
@@ -166,7 +166,7 @@ class RowsAlone:
     def _axis(self, accesses: list[Apply]) -> int | None:
         """The axis that all accesses index by the counter; None if there is none."""
         counter = self.builder.dims.resolve(self.builder.dim_values[self.counter])
-        places = [place_of(s, self.builder) for s in accesses]
+        places = [element_index(s, self.builder) for s in accesses]
         rank = len(places[0]) if places else 0
         axes = (k for k in range(rank) if all(p[k] == counter for p in places))
         return next(axes, None)

@@ -65,7 +65,7 @@ def test_as_plain_python(function, monkeypatch):
         np.testing.assert_allclose(gradient(x, 2), slope, rtol=1e-6, atol=1e-6)
 
 
-def test_a_solution_that_grows_in_each_round():
+def test_a_solution_that_grows_in_each_iteration():
     """Its value; the gradient is in test_ragged_storage."""
     x = np.array([8.0, 3.0, 1.0, 0.5])
     np.testing.assert_allclose(calque.jit(levinson)(x, 2), levinson(x, 2), rtol=1e-12)
@@ -112,7 +112,7 @@ def powers(a, x):
     return np.array(out)
 
 
-def test_elements_of_what_is_turned_in_each_round():
+def test_elements_of_what_is_turned_in_each_iteration():
     a = np.random.default_rng(0).normal(size=(3, 4))
     np.testing.assert_allclose(calque.jit(peeled)(a), peeled(a), rtol=1e-12)
     np.testing.assert_allclose(calque.vmap(peeled)(a[None])[0], peeled(a), rtol=1e-12)

@@ -3,18 +3,18 @@
 Before::
 
     while t < end:
-        if rounds == x_saved.shape[0]:
+        if iterations == x_saved.shape[0]:
             x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
-        x_saved[rounds] = x
+        x_saved[iterations] = x
         ...
 
 After::
 
     while t < end:
-        if rounds == x_saved.shape[0]:
+        if iterations == x_saved.shape[0]:
             x_saved = np.concatenate((x_saved, np.empty_like(x_saved)))
-        while t < end and rounds < x_saved.shape[0]:
-            x_saved[rounds] = x
+        while t < end and iterations < x_saved.shape[0]:
+            x_saved[iterations] = x
             ...
 
 The inner loop does not reallocate: no iteration counts references to the arrays, or reads their
@@ -37,7 +37,7 @@ from calque.transpiler.primitives.shapes import size_of_axis
 LONGEST_TEST = 6  # statements that are written twice
 
 
-def rounds_in_blocks(
+def strip_by_capacity(
     function: Function, builder: Builder, compiles: Callable[[Statement], bool]
 ) -> None:
     """Strip-mine such loops of kernels, in place."""

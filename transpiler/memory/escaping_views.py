@@ -18,7 +18,7 @@ from calque.transpiler.primitives.shapes import read_only
 _DERIVED = "reverse"  # the phase of statements that a transformation made
 
 
-def own_results(function: Function, transformed: bool) -> None:
+def copy_escaping_views(function: Function, transformed: bool) -> None:
     """Copy read-only results, in place; without ``transformed``, adjoints only."""
     definitions = {out: s for s in walk(function.body) for out in s.outs}
     made: dict[Atom, Var] = {}
