@@ -282,7 +282,7 @@ def _differentiated(transformed: Transformed) -> list[str]:
 
 
 def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
-    """Report which values the reverse phase saves, recomputes or has at hand, by the user's line.
+    """Report what the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 
     For a jitted function the report also says where each line runs: in kernels, in a call of
     NumPy's or SciPy's, or in a Python loop, with what keeps it out of the kernels; for

@@ -1,7 +1,7 @@
 """Find the scalars of a program that are in the memory of the device.
 
 A scalar that is read from an array, reduced from one or returned by a kernel is on the device; to
-read it, the host waits. Sizes and the scalars that a call returns are on the host.
+read it, the host waits. Sizes, and Python's numbers among the arguments of a call, are on the host.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _has_loop(s: Statement) -> bool:
 
 
 def _lines(s: Statement) -> Iterator[Origin | None]:
-    """The lines of a kernel's statements, without generated loops over elements."""
+    """The lines of a kernel's innermost statements, without its loops and branches."""
     inner = [t for b in blocks_of(s) for t in b.statements]
     if not inner:
         yield s.origin

@@ -139,7 +139,7 @@ class Expansion:
         return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
 
     def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
-        """Make rows with an element for each iteration, filled with the sums' initial values."""
+        """Make rows of the sums' initial values, one element per iteration; False if it cannot."""
         loop, builder = self.loop, self.builder
         with builder.block() as made, builder.at(loop.origin):
             if loop.step == 1:

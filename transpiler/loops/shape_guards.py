@@ -71,7 +71,7 @@ class _Comparer:
         self.wanted: dict[int, list[tuple[DimLike, DimLike]]] = {}
 
     def run(self) -> bool:
-        """Compare sizes of operands first, then those of their results, which are known by then."""
+        """Compare sizes of operands, then of their results; True if any were compared."""
         before = len(self.builder.compared)
         self._take_as_they_are(self.function.body, 0)
         while self._compare_some():

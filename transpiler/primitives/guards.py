@@ -1,4 +1,4 @@
-"""Adjoints that a selection left zero stay zero, also where the slope behind is infinite.
+"""Adjoints that a selection left zero stay zero, also where the slope behind it is infinite.
 
 The adjoint of an operand that ``np.where`` does not select is zero, and so is its contribution,
 whatever operations lie between the selection and a slope. The definition of an adjoint tells where

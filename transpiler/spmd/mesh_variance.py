@@ -139,7 +139,7 @@ class Varying:
         return given - own if s.primitive in _JOINED else given | own
 
     def _loop(self, s: For | While) -> bool:
-        """A phi differs where its initial value or the value of the next iteration does."""
+        """Let a phi differ where its initial or its next value does; True if anything changed."""
         ever = False
         for phi, init in zip(s.phis, s.inits, strict=True):
             ever |= self._set((phi,), self.of(init))

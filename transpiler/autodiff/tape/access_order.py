@@ -348,7 +348,7 @@ def _ends(
 
 
 def _chosen(reads: Reads, part: _Along, renamed: dict[Hashable, Hashable]) -> list[Affine]:
-    """The inequalities of a maximum at which a part starts or stops: it is not below either."""
+    """The inequalities between a maximum (minimum) where a part starts or stops and its terms."""
     found = []
     for end in (part.start, part.stop):
         made = reads.definitions.get(end) if isinstance(end, Var) else None

@@ -204,7 +204,7 @@ class Recorder(FlatSaves):
                 self._recompute(value, sources, block)
 
     def _sizes_forth(self, block: Block, s: For | While, order: dict[Var, int]) -> bool:
-        """Let the forward loop read the sizes of arrays that change their size, as scalars."""
+        """Let the forward loop read the sizes of arrays that change size; True if there are any."""
         found: dict[tuple[Var, str], Var] = {}
         for inner in [block, *(b for t in core.walk(block) for b in core.blocks_of(t))]:
             for t in list(inner.statements):

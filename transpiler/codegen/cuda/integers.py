@@ -130,7 +130,7 @@ def integer_literal(value: int, dtype: np.dtype) -> np.dtype | None:
 
 
 def whole_text(have: np.dtype, want: np.dtype) -> str | None:
-    """The template of a cast from a float to an integer, the least if out of range; else None."""
+    """The template of a cast from a float to an integer, defined for all floats; else None."""
     if have.kind not in "fc" or want.kind not in "iu":
         return None
     inner = "{0}.real" if have.kind == "c" else "{0}"

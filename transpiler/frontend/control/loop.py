@@ -391,7 +391,7 @@ class Loops(Carrying):
         return self.exec_While(gast.copy_location(again, node))
 
     def _unroll_while(self, node: Any, flags: LoopFlags, error: Exception) -> bool:
-        """Run the iterations of a loop with a known test; False if the test is not known."""
+        """Run the iterations while the test is known; False if the loop must run at run time."""
         for _ in range(_UNROLL_LIMIT):
             test = self.condition(node.test)
             if isinstance(test, Array):
