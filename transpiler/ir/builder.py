@@ -98,6 +98,7 @@ class Builder(Sizes):
         self.symmetries: dict[Var, Any] = {}  # of matrices, while a derivative is taken
         self.unmasked: set[Var] = set()  # vectors of which no mask has chosen the elements
         self.selections: Any = None  # of a sweep back: see primitives.guards
+        self.remarks: dict[Any, None] | None = None  # of passes, in order, if they are asked for
         self.fold: Any = None  # what folds products with a basis of unit vectors away
         self._sizes: list[dict[DimLike, Var]] = []
 

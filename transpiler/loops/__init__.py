@@ -2,7 +2,7 @@
 
 In comes Core on arrays; out comes Core whose loops a kernel can hold. Read ``lowering``, with
 ``fusion``, ``fusion_groups``, ``virtual_arrays`` and ``nest_builder``; then ``accesses`` and
-``dependence_test``, which every other pass uses: ``interchange``, ``distribution``,
+``dependence``, which every other pass uses: ``interchange``, ``distribution``,
 ``index_set_splitting``, ``array_contraction``, ``scatter_to_gather``, ``scalar_replacement``,
 ``parallelize``, ``bounds_checks``, ``hoisted_products``. ``pipeline`` knows their order.
 """

@@ -23,7 +23,7 @@ from calque.transpiler.ir.verdicts import (
     target_text,
 )
 from calque.transpiler.loops.accesses import ElementIndex
-from calque.transpiler.loops.dependence_test import Access, dependence_distance
+from calque.transpiler.loops.dependence import Access, dependence_distance
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.indexing import getitem, update_add

@@ -24,20 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import derived, renewed
-from calque.transpiler.ir.types import dim_symbols
-from calque.transpiler.loops.accesses import element_index, is_element, steady_symbols
-from calque.transpiler.loops.dependence_test import ANYWHERE, Access, Distance, dependence_distance
+from calque.transpiler.loops.dependence import ANYWHERE, Access, Distance, dependence_distance
+from calque.transpiler.loops.nest import LoopNest, NestAccess, build
 from calque.transpiler.loops.parallelize import upward
 from calque.transpiler.loops.scatters import CHEAP
 from calque.transpiler.primitives.elementwise import add, subtract
-from calque.transpiler.primitives.indexing import update_add
 
 MOST_LOOPS = 4  # each goes through memory again
 MOST_REPEATED = 12  # operations that more than one loop computes
@@ -57,11 +55,24 @@ def _within(block: Block, builder: Builder, whole: frozenset[int]) -> None:
     for s in block.statements:
         for inner in core.blocks_of(s):
             _within(inner, builder, whole)
-        split = isinstance(s, For) and id(s) not in whole
-        parts = TaskLoop(s, builder).parts() if split else None  # type: ignore[arg-type]
-        core.label_rest(parts or (), s.phase)
-        made += [s] if parts is None else parts
+        parts = _parts(s, builder) if isinstance(s, For) and id(s) not in whole else [s]
+        core.label_rest(parts, s.phase)
+        made += parts
     block.statements[:] = made
+
+
+def _parts(s: For, builder: Builder) -> list[Statement]:
+    """The statements that replace a loop: the loop itself if it stays."""
+    nest = build(s, builder)
+    found = nest if isinstance(nest, Refused) else TaskLoop(nest).parts()
+    if isinstance(found, Refused):
+        missed(builder, "distribute", s, found)
+        return [s]
+    if found[-1] is s:
+        missed(builder, "distribute", s, Refused("its iterations are independent already"))
+    else:
+        applied(builder, "distribute", s)
+    return found
 
 
 @dataclass(eq=False)
@@ -71,24 +82,23 @@ class Task:
     stores: list[Apply]
     total: int | None = None  # for a sum, the position of the carried number
     needs: set[int] = field(default_factory=set)  # ids of statements, without stores
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[NestAccess] = field(default_factory=list)
     before: set[int] = field(default_factory=set)  # numbers of the tasks that must come before
 
 
 class TaskLoop:
     """An innermost loop, its tasks, and the order that dependences require of them."""
 
-    def __init__(self, loop: For, builder: Builder):
-        self.loop, self.builder = loop, builder
-        self.array_of: dict[Var, int] = {}  # a version in the body -> which carried array
-        self.number = {id(s): k for k, s in enumerate(loop.body.statements)}
-        self.made_by = {o: s for s in loop.body.statements for o in s.outs}
+    def __init__(self, nest: LoopNest):
+        self.nest, self.loop, self.builder = nest, nest.loop, nest.builder
+        self.array_of, self.made_by = nest.array_of, nest.made_by
 
-    def parts(self) -> list[Statement] | None:
-        """The statements that replace this loop; None if it stays."""
-        if not self._simple():
-            return None
-        tasks = [self._task(s) for s in self.loop.body.statements if self._stores(s)]
+    def parts(self) -> list[Statement] | Refused:
+        """The statements that replace this loop, or the reason why it stays."""
+        refused = self._refused()
+        if refused is not None:
+            return refused
+        tasks = [self._task(s) for s in self.loop.body.statements if is_plain_store(s)]
         sums = [self._sum(k) for k, phi in enumerate(self.loop.phis) if not phi.type.ndim]
         if self._free(tasks, [*tasks, *sums]):
             self.loop.vector = True
@@ -96,45 +106,35 @@ class TaskLoop:
         tasks += sums
         self._order(tasks)
         groups = self._groups(tasks)
-        if groups is None or not 1 < len(groups) <= MOST_LOOPS or not self._cheap(groups):
-            return None
+        if groups is None:
+            return Refused("its stores and sums depend on each other across iterations")
+        if not 1 < len(groups) <= MOST_LOOPS:
+            return Refused(f"it would become {len(groups)} loops, and at most {MOST_LOOPS} pay")
+        if not self._cheap(groups):
+            return Refused("several of its loops would repeat an expensive operation")
         return self._write(groups)
 
-    def _stores(self, s: Statement) -> TypeGuard[Apply]:
-        return is_plain_store(s)
-
-    def _simple(self) -> bool:
-        """True if the body only computes on elements and stores into each array it carries."""
-        loop = self.loop
-        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
-            return False
-        if not all(isinstance(s, Apply) for s in loop.body.statements):
-            return False
-        numbers = [k for k, phi in enumerate(loop.phis) if not phi.type.ndim]
-        if len(numbers) == len(loop.phis) or not all(map(self._is_sum, numbers)):
-            return False
-        steady = steady_symbols(loop, self.builder)
-        now: list[Atom] = list(loop.phis)
-        self.array_of = {phi: k for k, phi in enumerate(loop.phis) if phi.type.ndim}
-        for s in loop.body.statements:
-            assert isinstance(s, Apply)
-            touched = [a for a in s.args if isinstance(a, Var) and a in self.array_of]
-            if self._stores(s) and not touched:
-                return False
-            if not touched:
-                continue
-            k = self.array_of[touched[0]]
-            current = now[k] is touched[0]
-            if touched != [s.args[0]] or not current or not is_element(s, self.builder):
-                return False
-            place = element_index(s, self.builder)
-            if not all(dim_symbols(d) <= steady for d in place if d is not None):
-                return False
-            if self._stores(s):
-                now[k] = s.outs[0]
-                self.array_of[s.outs[0]] = k
-        results = zip(loop.body.results, now, loop.phis, strict=True)
-        return all(r is v and v is not phi for r, v, phi in results if phi.type.ndim)
+    def _refused(self) -> Refused | None:
+        """The reason if the loop does more than compute elements of the arrays it stores into."""
+        nest, loop = self.nest, self.loop
+        if loop.step not in (1, -1):
+            return Refused("it does not count by one", (loop.origin,))
+        if len(nest.loops) > 1:
+            return Refused("it holds a loop", (nest.loops[1].origin,))
+        if len(nest.numbers) == len(loop.phis):
+            return Refused("it stores into no array")
+        for k in nest.numbers:
+            if not self._is_sum(k):
+                made = nest.made_by.get(loop.body.results[k])
+                said = "{0} is carried to the next iteration, and is no sum"
+                return Refused(said, (made.origin if made else loop.origin,))
+        if (outside := next(filter(is_plain_store, nest.others), None)) is not None:
+            return Refused("{0} stores into an array of the iteration's own", (outside.origin,))
+        if (access := nest.unsteady()) is not None:
+            said = "{0} has an index that is computed in the loop"
+            return Refused(said, (access.statement.origin,))
+        arrays = set(range(len(loop.phis))) - {*nest.numbers}
+        return None if arrays == nest.stored() else Refused("it carries an array without storing")
 
     def _is_sum(self, k: int) -> bool:
         """True if the k-th carried number is a sum over all iterations that nothing else reads."""
@@ -144,10 +144,8 @@ class TaskLoop:
             return False
         if phi.type.dtype.kind != "f" or made.out.type.dtype != phi.type.dtype:
             return False
-        read = [a for s in self.loop.body.statements for a in core.operands(s)]
-        read += self.loop.body.results
-        first = made.args[0] is phi or made.primitive is add
-        return first and read.count(phi) == 1 and phi in made.args and read.count(total) == 1
+        uses, first = self.nest.uses, made.args[0] is phi or made.primitive is add
+        return first and uses.count(phi) == 1 and phi in made.args and uses.count(total) == 1
 
     def _task(self, store: Apply) -> Task:
         return self._needing(Task([store]), store.args[1:])
@@ -167,13 +165,8 @@ class TaskLoop:
             task.needs.add(id(made))
             pending += [a for a in made.args if a not in self.array_of]
         touching = [s for s in self.loop.body.statements if id(s) in task.needs]
-        for s in (*touching, *task.stores):
-            assert isinstance(s, Apply)
-            if s.args and s.args[0] in self.array_of:
-                k = self.array_of[s.args[0]]
-                place, adds = element_index(s, self.builder), s.primitive is update_add
-                writes = self._stores(s)
-                task.accesses.append(Access(k, place, self.number[id(s)], writes, adds))
+        own = {id(s) for s in (*touching, *task.stores)}
+        task.accesses = [a for a in self.nest.accesses if id(a.statement) in own]
         return task
 
     def _distance(self, a: Access, b: Access) -> Distance:
@@ -297,7 +290,7 @@ class TaskLoop:
                 builder.definitions[new] = copy
                 if out in builder.dim_values:
                     builder.dim_values[new] = builder.dim_values[out]
-            if k is not None and self._stores(s):
+            if k is not None and is_plain_store(s):
                 current[k] = outs[0]
             body.statements.append(copy)
         for t in group:

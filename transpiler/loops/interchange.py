@@ -17,7 +17,7 @@ Outermost loops are left alone, since they may run on threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import size_at_hand
@@ -25,20 +25,21 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.accesses import (
     ElementIndex,
     element_index,
-    is_element,
     steady_symbols,
 )
 from calque.transpiler.loops.code_motion import once
-from calque.transpiler.loops.dependence_test import ANYWHERE, Access, dependence_distance
+from calque.transpiler.loops.dependence import ANYWHERE, dependence_distance
+from calque.transpiler.loops.nest import LoopNest, NestAccess, build
 from calque.transpiler.loops.scalar_expansion import Expansion
 from calque.transpiler.primitives.elementwise import add
-from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.indexing import getitem
 
 Divides = Callable[[Statement], bool]
 
@@ -65,103 +66,111 @@ def _within(block: Block, builder: Builder, divides: Divides, looping: bool) -> 
 
 def _turned(s: For, builder: Builder, divides: Divides) -> list[Statement] | None:
     """The interchanged loops that replace ``s``, maybe after splitting its sums off; else None."""
-    turned = _Columns(s, builder, divides).turned()
-    if turned is not None:
-        return turned
-    split = Expansion(s, builder).split()
-    if split is None:
-        return None
-    before, summing, rest = split
-    turned = _Columns(summing, builder, divides).turned()
-    return None if turned is None else [*before, *turned, rest]
+    turned = _interchanged(s, builder, divides)
+    if isinstance(turned, Refused):
+        split = Expansion(s, builder).split()
+        if split is None:
+            missed(builder, "interchange", s, turned)
+            return None
+        before, summing, rest = split
+        turned = _interchanged(summing, builder, divides)
+        if isinstance(turned, Refused):
+            missed(builder, "interchange", s, turned)
+            return None
+        turned = [*before, *turned, rest]
+    applied(builder, "interchange", s)
+    return turned
+
+
+def _interchanged(s: For, builder: Builder, divides: Divides) -> list[Statement] | Refused:
+    nest = build(s, builder)
+    return nest if isinstance(nest, Refused) else _Columns(nest, divides).turned()
 
 
 _ALONG, _ACROSS = 1, 4  # the cost of an element
 
 
-@dataclass(eq=False)
 class _Columns:
     """An outer loop with its inner loops, and their accesses to the arrays that it carries."""
 
-    loop: For
-    builder: Builder
-    divides: Divides
-    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> its array's phi
-    accesses: list[tuple[For, Access]] = field(default_factory=list)
-    steady: list[Statement] = field(default_factory=list)  # invariant scalars
-    gain: int = 0  # cost of the accesses now, less that after interchange
+    def __init__(self, nest: LoopNest, divides: Divides):
+        self.nest, self.loop, self.builder, self.divides = nest, nest.loop, nest.builder, divides
+        self.array_of = nest.array_of
+        self.steady: list[Statement] = []  # invariant scalars
 
-    def turned(self) -> list[Statement] | None:
-        """The interchanged loops that replace this one; None if it stays."""
-        if not self._simple() or self.gain <= 0 or not self._independent():
-            return None
-        return list(self._written())
+    def turned(self) -> list[Statement] | Refused:
+        """The interchanged loops that replace this one, or the reason why it stays."""
+        refused = self._irregular() or self._unknown() or self._not_worth() or self._dependent()
+        return refused or list(self._written())
 
-    def _simple(self) -> bool:
-        """True if the body holds only element loops and scalars; collects their accesses."""
+    def _irregular(self) -> Refused | None:
+        """The reason if the body holds more than inner loops over elements, and scalars."""
         loop = self.loop
-        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
-            return False
-        if not loop.phis or any(not phi.type.ndim for phi in loop.phis):
-            return False
-        if not any(isinstance(s, For) for s in loop.body.statements):
-            return False
+        if loop.step not in (1, -1):
+            return Refused("it does not count by one", (loop.origin,))
+        if not loop.phis or self.nest.numbers:
+            return Refused("it carries a scalar, or no array", (loop.origin,))
+        if len(self.nest.loops) == 1:
+            return Refused("it holds no loop")
         own = {loop.index}  # variables that differ between iterations
-        now: list[Atom] = list(loop.phis)
-        self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
         for s in loop.body.statements:
             match s:
                 case For():
-                    if not self._inner(s, own, now):
-                        return False
+                    if not {s.start, s.stop, s.step}.isdisjoint(own):
+                        return Refused("the range of {0} depends on the outer counter", (s.origin,))
+                    if any(isinstance(t, For) for t in s.body.statements):
+                        return Refused("{0} holds a loop", (s.origin,))
                 case Apply():
                     if any(a.type.ndim for a in (*s.args, *s.outs) if isinstance(a, Var)):
                         if not self._reads(s):
-                            return False
+                            return Refused("{0} uses an array between the loops", (s.origin,))
                         own.update(s.outs)
                     elif own.isdisjoint(s.args):
                         self.steady.append(s)
-                    elif self.divides(s):
-                        return False  # in a zero-trip inner loop it would not raise
+                    elif self.divides(s):  # in a zero-trip inner loop it would not raise
+                        return Refused("{0} may divide by zero", (s.origin,))
                     else:
                         own.update(s.outs)
-                case _:
-                    return False
-        return all(r is v for r, v in zip(loop.body.results, now, strict=True))
-
-    def _inner(self, s: For, own: set[Var], now: list[Atom]) -> bool:
-        """True if ``s`` loops over elements, with invariant bounds; collects its accesses."""
-        if s.index not in self.builder.dim_values or not {s.start, s.stop, s.step}.isdisjoint(own):
-            return False
-        if not all(isinstance(t, Apply) for t in s.body.statements):
-            return False
-        for init, phi in zip(s.inits, s.phis, strict=True):
-            k = self.array_of.get(init) if isinstance(init, Var) else None
-            if k is None or now[k] is not init:
-                return False
-            self.array_of[phi] = k
-            now[k] = phi
-        for number, t in enumerate(s.body.statements):
-            assert isinstance(t, Apply)
-            if not self._touches(s, number, t, now):
-                return False
-        for phi, out, result in zip(s.phis, s.outs, s.body.results, strict=True):
-            k = self.array_of[phi]
-            if now[k] is not result:
-                return False
-            self.array_of[out] = k
-            now[k] = out
-        return True
+        return None
 
     def _reads(self, s: Apply) -> bool:
-        """True if ``s`` reads an element of an array that the loop does not change: it may move."""
+        """True if ``s`` reads an element of an array that the loop does not change: it may move.
+
+        The index must be proven: in a zero-trip inner loop it would go unchecked.
+        """
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         if s.primitive is not getitem or arrays != [s.args[0]] or s.out.type.ndim:
             return False
-        if not s.proven:
-            return False  # in a zero-trip inner loop its index would go unchecked
-        self.gain -= self._cost(element_index(s, self.builder), self.loop)
-        return arrays[0] not in self.array_of
+        return s.proven and arrays[0] not in self.array_of
+
+    def _unknown(self) -> Refused | None:
+        """The reason if some access is not followed: an index, or an array of another kind."""
+        for inner in self.nest.loops[1:]:
+            for s in (t for t in inner.body.statements if t in self.nest.others):
+                if not isinstance(s, Apply) or s.primitive is not getitem or s.out.type.ndim:
+                    return Refused("{0} uses an array that the loops do not carry", (s.origin,))
+                if [a for a in s.args if isinstance(a, Var) and a.type.ndim] != [s.args[0]]:
+                    return Refused("{0} reads several elements", (s.origin,))
+        invariant = steady_symbols(self.loop, self.builder)
+        for a in self.nest.accesses:
+            known = invariant | self.nest.counters(a.loops)
+            if not all(dim_symbols(d) <= known for d in a.place if d is not None):
+                said = "{0} has an index that is computed in the loops"
+                return Refused(said, (a.statement.origin,))
+        return None
+
+    def _not_worth(self) -> Refused | None:
+        """The reason if the accesses do not cost less after interchange than now."""
+        gain = 0
+        for s in self.loop.body.statements:
+            for t in s.body.statements if isinstance(s, For) else [s]:
+                if is_access(t):
+                    place, each = element_index(t, self.builder), 2 if t.primitive.adds else 1
+                    before = self._cost(place, s) if isinstance(s, For) else 0
+                    gain += each * (before - self._cost(place, self.loop))
+        if gain > 0:
+            return None
+        return Refused("its inner loops go along memory at least as well as it would")
 
     def _cost(self, place: ElementIndex, inner: For) -> int:
         """The cost of an access with ``inner`` innermost: 0 if invariant, low if contiguous."""
@@ -169,74 +178,44 @@ class _Columns:
         moving = [axis for axis, d in enumerate(place) if d is None or dim_symbols(d) & own]
         return 0 if not moving else _ALONG if moving == [len(place) - 1] else _ACROSS
 
-    def _touches(self, inner: For, number: int, s: Apply, now: list[Atom]) -> bool:
-        """Record the access of a statement; return False if it is not one of a single element."""
-        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
-        if not arrays:
-            return all(not out.type.ndim for out in s.outs)
-        if not is_access(s) or arrays != [s.args[0]]:
-            return False
-        place = element_index(s, self.builder)
-        each = 2 if s.primitive is update_add else 1
-        self.gain += each * (self._cost(place, inner) - self._cost(place, self.loop))
-        k = self.array_of.get(arrays[0])
-        if k is not None and not self._followed(inner, place):
-            return False
-        if k is None:
-            return s.primitive is getitem and not s.outs[0].type.ndim
-        if now[k] is not arrays[0] or not is_element(s, self.builder):
-            return False
-        stores = s.primitive is not getitem
-        adds = s.primitive is update_add
-        self.accesses.append((inner, Access(k, place, number, stores, adds)))
-        if stores:
-            now[k] = s.outs[0]
-            self.array_of[s.outs[0]] = k
-        return True
-
-    def _followed(self, inner: For, place: ElementIndex) -> bool:
-        """True if an index depends only on the two counters and on loop-invariant sizes."""
-        known = steady_symbols(self.loop, self.builder)
-        known |= dim_symbols(self.builder.dim_values[inner.index])
-        return all(dim_symbols(d) <= known for d in place if d is not None)
-
-    def _independent(self) -> bool:
-        """True if no outer iteration touches an element that another writes, except in sums.
+    def _dependent(self) -> Refused | None:
+        """The reason if an outer iteration touches an element that another writes, except in sums.
 
         Accesses in the same iteration of an inner loop may depend on each other, since their order
         stays. So may accesses of an inner loop and those of a later inner loop.
         """
-        counter = self.builder.dim_values[self.loop.index]
-        for loop, a in self.accesses:
-            for inner, b in self.accesses:
-                if a.adds and b.adds:
-                    continue
-                if loop is inner and self._in_step(a, b, inner):
-                    # interchanged, the inner iterations would be serial, unless they sum
-                    apart = dependence_distance(a, b, counter, self.builder)
-                    if apart in (None, 0) or (apart == ANYWHERE and self._is_sum(a, b, inner)):
-                        continue
-                    return False
-                place = tuple(self._in_another_iteration(d, inner) for d in b.place)
-                other = Access(b.array, place, b.position, b.writes, b.adds)
-                apart = dependence_distance(a, other, counter, self.builder)
-                if apart in (None, 0):
-                    continue
-                if loop is inner or not isinstance(apart, int):
-                    return False
-                if (apart * self.loop.step > 0) != (self._order(loop) < self._order(inner)):
-                    return False
-        return True
+        for a in self.nest.accesses:
+            for b in self.nest.accesses:
+                if not (a.adds and b.adds) and self._conflict(a, b):
+                    name = self.loop.phis[a.array].name or "an array"
+                    said = f"{{0}} and {{1}} touch one element of {name} in different iterations"
+                    return Refused(said, (a.statement.origin, b.statement.origin))
+        return None
 
-    def _is_sum(self, a: Access, b: Access, inner: For) -> bool:
+    def _conflict(self, a: NestAccess, b: NestAccess) -> bool:
+        """True if interchange would change the order of two accesses to one element."""
+        counter = self.builder.dim_values[self.loop.index]
+        loop, inner = a.loops[-1], b.loops[-1]
+        if loop is inner and self._in_step(a, b, inner):
+            # interchanged, the inner iterations would be serial, unless they sum
+            apart = dependence_distance(a, b, counter, self.builder)
+            return apart not in (None, 0) and (apart != ANYWHERE or not self._is_sum(a, b, inner))
+        place = tuple(self._in_another_iteration(d, inner) for d in b.place)
+        apart = dependence_distance(a, replace(b, place=place), counter, self.builder)
+        if apart in (None, 0):
+            return False
+        if loop is inner or not isinstance(apart, int):
+            return True
+        return (apart * self.loop.step > 0) != (self._order(loop) < self._order(inner))
+
+    def _is_sum(self, a: NestAccess, b: NestAccess, inner: For) -> bool:
         """True if the stores only add to the element that they overwrite.
 
         Nothing else may read the element, since interchange changes the order of the additions.
         """
         summed = set()  # reads of the element that a store overwrites
         for access in (a, b):
-            s = inner.body.statements[access.position]
-            assert isinstance(s, Apply)
+            s = access.statement
             if access.writes and not access.adds:
                 value = self.builder.definitions.get(s.args[1])
                 if not isinstance(value, Apply) or value.primitive is not add:
@@ -246,7 +225,7 @@ class _Columns:
                 if not there or self._uses(value, inner) > 1 or self._uses(there[0], inner) > 1:
                     return False
                 summed.add(there[0])
-        reads = [inner.body.statements[x.position] for x in (a, b) if not x.writes]
+        reads = [x.statement for x in (a, b) if not x.writes]
         return all(r in summed for r in reads)
 
     def _uses(self, s: Apply, inner: For) -> int:
@@ -261,7 +240,7 @@ class _Columns:
     def _order(self, inner: For) -> int:
         return self.loop.body.statements.index(inner)
 
-    def _in_step(self, a: Access, b: Access, inner: For) -> bool:
+    def _in_step(self, a: NestAccess, b: NestAccess, inner: For) -> bool:
         """True if two accesses can touch the same element only in the same inner iteration."""
         own, outer = (dim_symbols(self.builder.dim_values[f.index]) for f in (inner, self.loop))
         return a.array == b.array and any(

@@ -31,7 +31,7 @@ from calque.transpiler.ir.verdicts import (
 )
 from calque.transpiler.loops.accesses import differ, element_index, steady_symbols
 from calque.transpiler.loops.carried_dependences import Touch, of_elements, of_numbers
-from calque.transpiler.loops.dependence_test import may_alias_across_iterations
+from calque.transpiler.loops.dependence import may_alias_across_iterations
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem

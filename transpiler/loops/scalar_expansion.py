@@ -34,7 +34,7 @@ from calque.transpiler.loops.accesses import (
     positive,
     steady_symbols,
 )
-from calque.transpiler.loops.dependence_test import Access, dependence_distance
+from calque.transpiler.loops.dependence import Access, dependence_distance
 from calque.transpiler.loops.virtual_arrays import load, stored
 from calque.transpiler.primitives.indexing import update_add
 

@@ -23,6 +23,8 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.remarks import Refused, missed
+from calque.transpiler.loops.nest import LoopNest, build
 from calque.transpiler.loops.place_loops import CellLoops, PlaceLoops
 from calque.transpiler.loops.scatters import Nest, PlaceSum, ScatterTerms, Term, without
 
@@ -105,11 +107,15 @@ class _Row:
     # which terms go together
 
     def _join(self, position: int, loop: For, sums: list[PlaceSum]) -> None:
-        scatter = ScatterTerms(loop, self.builder)
-        terms = scatter.terms()
-        if not terms:
+        model = build(loop, self.builder)
+        terms = model if isinstance(model, Refused) else ScatterTerms(model).terms()
+        if isinstance(terms, list) and not terms:
+            terms = Refused("it adds nothing at indices that move with its counters")
+        if isinstance(terms, Refused):
+            missed(self.builder, "gather", loop, terms)
             return
-        nest = Nest(loop, position, terms, loop.inits, loop.outs, scatter.adding())
+        assert isinstance(model, LoopNest)
+        nest = Nest(loop, position, terms, loop.inits, loop.outs, model.only_added_to())
         self.nests[position] = nest
         for term in terms:
             for found in sums:

@@ -20,18 +20,17 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.accesses import (
-    ElementIndex,
     differ,
     element_index,
-    is_element,
-    steady_symbols,
 )
+from calque.transpiler.loops.nest import LoopNest, NestAccess
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract, to_int
-from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.indexing import getitem
 
 INTEGER = (add, subtract, multiply, negative)
 CHEAP = (*INTEGER, getitem, to_int)
@@ -41,22 +40,6 @@ MOST_TERMS = 32  # of one sum
 DEEPEST = 3  # loops of a nest: the borders of each cost compile time
 
 Interval = tuple[DimLike, DimLike]  # start, and the end that is excluded
-
-
-@dataclass(eq=False)
-class ElementAccess:
-    """A read or a store of one element of an array that the loops carry."""
-
-    array: int
-    place: ElementIndex
-    statement: Apply
-    loops: tuple[For, ...]  # surrounding loops, outermost first
-    position: int  # number of the statement within the nest
-
-    @property
-    def stores(self) -> bool:
-        """True if the access is a store."""
-        return self.statement.primitive is not getitem
 
 
 @dataclass(eq=False)
@@ -111,97 +94,32 @@ class PlaceSum:
         return all(isinstance(gap, int) for gap in gaps)
 
 
-@dataclass(eq=False)
 class ScatterTerms:
     """The terms of one nest of loops."""
 
-    loop: For
-    builder: Builder
-    array_of: dict[Var, int] = field(default_factory=dict)  # a version -> the position of its array
-    touches: list[ElementAccess] = field(default_factory=list)
-    made_by: dict[Var, Apply] = field(default_factory=dict)
-    number: dict[int, int] = field(default_factory=dict)  # of a statement, in order
+    def __init__(self, nest: LoopNest):
+        self.nest, self.loop, self.builder = nest, nest.loop, nest.builder
+        self.outside = nest.invariant()
+        self.known = self.outside | nest.counters(nest.loops)
 
-    def terms(self) -> list[Term]:
-        """All terms; empty if the nest holds statements that the analysis does not know."""
-        loop = self.loop
-        if any(not phi.type.ndim for phi in loop.phis):
-            return []
-        self.array_of = {phi: k for k, phi in enumerate(loop.phis)}
-        now: list[Atom] = list(loop.phis)
-        if not self._loop(loop, (), now):
-            return []
-        self.outside = steady_symbols(loop, self.builder) - self._symbols([loop])
-        self.known = self.outside | self._symbols(self._loops())
-        adding = self.adding()
-        candidates = (t for t in self.touches if t.array in adding)
-        return [term for t in candidates if (term := self._term(t)) is not None]
-
-    # what the nest holds
-
-    def _loops(self) -> list[For]:
-        return [self.loop, *(s for s in core.walk(self.loop.body) if isinstance(s, For))]
-
-    def _symbols(self, loops: list[For]) -> frozenset[str]:
-        return frozenset().union(*(dim_symbols(self.builder.dim_values[s.index]) for s in loops))
-
-    def _loop(self, s: For, around: tuple[For, ...], now: list[Atom]) -> bool:
-        """Follow the arrays' versions through a loop; False where they cannot be followed."""
-        if s.step not in (1, -1) or s.index not in self.builder.dim_values:
-            return False
-        carried = [self.array_of[phi] for phi in s.phis]
-        if len(set(carried)) < len(carried) or not self._block(s.body, (*around, s), now):
-            return False
-        if any(now[k] is not r for k, r in zip(carried, s.body.results, strict=True)):
-            return False
-        for k, out in zip(carried, s.outs, strict=True):
-            self.array_of[out] = k
-            now[k] = out
-        return True
-
-    def _block(self, block: Block, loops: tuple[For, ...], now: list[Atom]) -> bool:
-        for s in block.statements:
-            self.number[id(s)] = len(self.number)
-            match s:
-                case For():
-                    for init, phi in zip(s.inits, s.phis, strict=True):
-                        k = self.array_of.get(init) if isinstance(init, Var) else None
-                        if k is None or now[k] is not init:
-                            return False
-                        self.array_of[phi] = k
-                        now[k] = phi
-                    if not self._loop(s, loops, now):
-                        return False
-                case Apply():
-                    if not self._apply(s, loops, now):
-                        return False
-                case _:
-                    return False
-        return True
-
-    def _apply(self, s: Apply, loops: tuple[For, ...], now: list[Atom]) -> bool:
-        self.made_by.update(dict.fromkeys(s.outs, s))
-        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
-        if not arrays or s.primitive.kind == "size":
-            return all(not out.type.ndim for out in s.outs)
-        if not is_access(s) or arrays != [s.args[0]]:
-            return False
-        stores = s.primitive is not getitem
-        k = self.array_of.get(arrays[0])
-        if k is None:
-            return not stores and not s.out.type.ndim
-        if now[k] is not arrays[0] or not is_element(s, self.builder):
-            return False
-        place = element_index(s, self.builder)
-        self.touches.append(ElementAccess(k, place, s, loops, self.number[id(s)]))
-        if stores:
-            now[k] = s.out
-            self.array_of[s.out] = k
-        return True
+    def terms(self) -> list[Term] | Refused:
+        """All terms, or the reason why the nest has none."""
+        nest, loop = self.nest, self.loop
+        if nest.numbers:
+            return Refused("it carries a scalar", (loop.origin,))
+        for s in nest.loops:
+            if s.step not in (1, -1):
+                return Refused("{0} does not count by one", (s.origin,))
+        for other in nest.others:
+            if is_plain_store(other) or other.primitive is not getitem or other.out.type.ndim:
+                return Refused("{0} uses an array that the loops do not carry", (other.origin,))
+        adding = nest.only_added_to()
+        candidates = (a for a in nest.accesses if a.array in adding)
+        return [term for a in candidates if (term := self._term(a)) is not None]
 
     # terms
 
-    def _term(self, t: ElementAccess) -> Term | None:
+    def _term(self, t: NestAccess) -> Term | None:
         """A store as a term; None if its indices or its value are not simple enough."""
         if t.statement.phase != "reverse" or not t.statement.out.type.is_float:
             return None
@@ -213,34 +131,31 @@ class ScatterTerms:
             return None
         orders = {
             self._order(read, store)
-            for read in self.touches
+            for read in self.nest.accesses
             if any(read.statement is s for s in needs)
-            for store in self.touches
-            if store.stores and store.array == read.array
+            for store in self.nest.accesses
+            if store.writes and store.array == read.array
         } - {""}
         if orders - {"read", "store"} or len(orders) > 1:
             return None
-        versions = {a: self.array_of[a] for s in needs for a in s.args if a in self.array_of}
+        array_of = self.nest.array_of
+        versions = {a: array_of[a] for s in needs for a in s.args if a in array_of}
         late = orders == {"store"}
-        return Term(t.statement, t.array, needs, t.loops, *where, versions, self.made_by, late)
-
-    def adding(self) -> set[int]:
-        """The carried arrays that the nest only adds to."""
-        return set(range(len(self.loop.phis))) - {t.array for t in self.touches if not _adds(t)}
+        return Term(t.statement, t.array, needs, t.loops, *where, versions, self.nest.made_by, late)
 
     def _needs(self, store: Apply) -> list[Apply] | None:
         """The statements that compute a store's value and index, in order; None for sizes."""
         found: dict[int, Apply] = {}
         pending = list(store.args[1:])
         while pending:
-            made = self.made_by.get(pending.pop())
+            made = self.nest.made_by.get(pending.pop())
             if made is None or id(made) in found:
                 continue
             if made.primitive.kind == "size":
                 return None
             found[id(made)] = made
-            pending += [a for a in made.args if a not in self.array_of]
-        return sorted(found.values(), key=lambda s: self.number[id(s)])
+            pending += [a for a in made.args if a not in self.nest.array_of]
+        return sorted(found.values(), key=lambda s: self.nest.number[id(s)])
 
     def _cheap(self, store: Apply, needs: list[Apply]) -> bool:
         """True if a value is cheap to compute, and of the array's dtype throughout."""
@@ -262,10 +177,10 @@ class ScatterTerms:
         )
 
     def _places(
-        self, t: ElementAccess
+        self, t: NestAccess
     ) -> tuple[tuple[int, ...], tuple[Interval, ...], tuple[tuple[int, DimLike], ...]] | None:
         """The shift and the index range for each loop, and the fixed axes; None if irregular."""
-        counters = [self._symbols([s]) for s in t.loops]
+        counters = [self.nest.counters([s]) for s in t.loops]
         own = frozenset().union(*counters)
         shifts: list[int] = []
         places: list[Interval] = []
@@ -303,27 +218,27 @@ class ScatterTerms:
 
     def _steady(self, number: Atom) -> bool:
         """True if an integer can be computed before the nest."""
-        made = self.made_by.get(number) if isinstance(number, Var) else None
+        made = self.nest.made_by.get(number) if isinstance(number, Var) else None
         return made is None or (
             made.primitive in INTEGER and all(map(self._steady, made.args))
         )
 
     # the order of a read and a store of one element
 
-    def _order(self, read: ElementAccess, store: ElementAccess) -> str:
+    def _order(self, read: NestAccess, store: NestAccess) -> str:
         """The access that comes first at a common element: "read" or "store".
 
         Empty if there is no common element, "unknown" if the order is not known.
         """
         together = [a for a, b in zip(read.loops, store.loops, strict=False) if a is b]
-        apart = self._symbols([*read.loops[len(together) :], *store.loops[len(together) :]])
+        apart = self.nest.counters([*read.loops[len(together) :], *store.loops[len(together) :]])
         ahead: dict[str, int] = {}  # the store's counters minus the read's
         for left, right in zip(read.place, store.place, strict=True):
             assert left is not None and right is not None
             symbols = dim_symbols(left) | dim_symbols(right)
             if symbols & apart or not symbols <= self.known:
                 continue
-            moving = symbols & self._symbols(together)
+            moving = symbols & self.nest.counters(together)
             if not moving:
                 if differ(left, right, self.builder):
                     return ""
@@ -337,7 +252,7 @@ class ScatterTerms:
             if ahead.setdefault(symbol, gap) != gap:
                 return ""
         for loop in together:
-            (symbol,) = self._symbols([loop])
+            (symbol,) = self.nest.counters([loop])
             if symbol not in ahead:
                 return "unknown"
             if ahead[symbol]:
@@ -352,10 +267,6 @@ def origin_of(terms: Sequence[Term]) -> Origin | None:
     if origin is None or len(statements) == 1:
         return origin
     return replace(origin, note="the sums of several statements")
-
-
-def _adds(t: ElementAccess) -> bool:
-    return t.statement.primitive is update_add
 
 
 def without(loop: For, stores: set[int]) -> dict[Var, Atom]:

@@ -13,7 +13,7 @@ from test_access_programs import stepped
 import calque
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.types import symbol
-from calque.transpiler.loops.dependence_test import may_alias_across_iterations
+from calque.transpiler.loops.dependence import may_alias_across_iterations
 
 pytest.importorskip("numba")
 

@@ -1,0 +1,66 @@
+"""Remarks: for each loop that a pass considered, what it did, or the reason why it did nothing.
+
+A legality test returns ``Refused`` in place of an answer, with a reason in the user's terms and the
+statements that it is about. A pass hands it to ``missed``, and ``calque explain --why`` prints it.
+Remarks are kept only if someone asked for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from calque.transpiler.errors import Origin
+from calque.transpiler.ir.builder import Builder
+from calque.transpiler.ir.core import For, While
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The reason why a schedule does not apply; ``words`` refers to the statements as {0}, {1}."""
+
+    words: str
+    statements: tuple[Origin | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a pass did with a loop of the user's, or the reason why it did nothing."""
+
+    policy: str  # the name of the pass
+    loop: Origin | None
+    counter: str
+    refused: Refused | None  # None: the pass applied its schedule
+
+    def lines(self) -> list[str]:
+        """The remark in words, followed by the user's lines that it names.
+
+        >>> origin = Origin("f.py", 3, 8, 3, 12, "        y[k[i]] += x[i]", "f")
+        >>> reason = Refused("{0} has an index that is not affine in the counters", (origin,))
+        >>> print(*Remark("interchange", None, "for i", reason).lines(), sep="\\n")
+        interchange: for i stays: line 3 has an index that is not affine in the counters
+        3: y[k[i]] += x[i]
+        """
+        place = f"line {self.loop.line}, " if self.loop else ""
+        if self.refused is None:
+            return [f"{self.policy}: {place}{self.counter} is rewritten"]
+        statements = self.refused.statements
+        named = [f"line {o.statement_line or o.line}" if o else "a statement" for o in statements]
+        told = f"{self.policy}: {place}{self.counter} stays: {self.refused.words.format(*named)}"
+        known = {o.statement_line or o.line: o.text.strip() for o in statements if o}
+        return [told, *(f"{line}: {text}" for line, text in sorted(known.items()))]
+
+
+def missed(builder: Builder, policy: str, loop: For | While, refused: Refused) -> None:
+    """Note that a pass leaves a loop as it is, and why."""
+    _note(builder, policy, loop, refused)
+
+
+def applied(builder: Builder, policy: str, loop: For | While) -> None:
+    """Note that a pass rewrites a loop."""
+    _note(builder, policy, loop, None)
+
+
+def _note(builder: Builder, policy: str, loop: For | While, refused: Refused | None) -> None:
+    if builder.remarks is not None:
+        counter = f"for {loop.index.name or '_'}" if isinstance(loop, For) else "while"
+        builder.remarks.setdefault(Remark(policy, loop.origin, counter, refused))
