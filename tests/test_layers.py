@@ -22,7 +22,7 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 TRANSPILER = (
-    *("errors", "forking", "ir", "primitives", "frontend"),
+    *("errors", "forking", "prng", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("transformations", "loops", "memory"),
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "pipeline", "texts"),

@@ -1,7 +1,7 @@
 """``calque.random``: keyed random numbers, as ``jax.random`` draws them.
 
 Bits, integers and uniform numbers are the same; docs/random.md says how near the others are. In
-come keys and parameters, out come arrays of numbers. Read ``keys`` and ``threefry``, then
+come keys and parameters, out come arrays of numbers. Read ``keys``, then
 ``uniforms`` and ``normals``; ``distributions`` and ``choices`` are read by calque as users' code
 is.
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.random.normals import normal_of
-from calque.runtime.random.threefry import hash_numbers
 from calque.runtime.random.uniforms import unit_of
+from calque.transpiler.prng.threefry import hash_numbers
 
 
 def _words(one: Any, two: Any, place: Any) -> tuple[int, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from calque.runtime import debug_nans
 from calque.runtime.fitting import fitting, shown, sizes
 from calque.runtime.random import reuse
-from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
+from calque.transpiler.prng.threefry import hash_in_place, hash_numbers, hashed
 
 Shape = Sequence[int]
 _LOW = np.uint64(0xFFFFFFFF)
