@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype, inexact
-from calque.runtime.random.keys import Shape, parts_of, used_key
-from calque.runtime.random.uniforms import unit
+from calque.transpiler.prng.bits import split
+from calque.transpiler.prng.uniforms import unit
 
 _SINGLE = np.dtype(np.float32)
 # Lanczos's approximation with g = 7, as JAX's compiler has it
@@ -33,21 +32,9 @@ _STIRLING = (
 Draw = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How often what happens ``lam`` times in the mean happens.
-
-    Knuth's method below 10, else Hörmann's PTRS, "The transformed rejection method for generating
-    Poisson random variables" (1993), in float32 as JAX has it.
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``lam``; ``dtype``
-    is one of integers, int64 by default.
-
-    >>> from calque import random
-    >>> random.poisson(random.key(0), 3.0, (4,))
-    array([0, 0, 4, 4])
-    """
-    keys, own, (rate,) = _rows("poisson", key, shape, lam)
-    dtype = np.dtype(int if dtype is None else dtype)
+def poisson(keys: np.ndarray, lam: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw counts of what happens ``lam`` times in the mean."""
+    keys, own, (rate,) = _rows(keys, shape, lam)
     rate = rate.astype(np.float32)
     small = np.isnan(rate) | (rate < 10)
     found = np.zeros(rate.shape, dtype)
@@ -63,14 +50,10 @@ def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -
 
 
 def _rows(
-    name: str, key: Any, shape: Shape | None, *parameters: Any
+    keys: np.ndarray, shape: tuple[int, ...], *parameters: Any
 ) -> tuple[np.ndarray, tuple[int, ...], list[np.ndarray]]:
     """Keys as rows, the shape of the result, and the parameters with a row for each key."""
-    keys = used_key(key, f"random.{name}")
-    batch = keys.shape[:-1]
-    if shape is None or not batch:
-        shape = broadcast_shape(name, shape, *parameters)
-    own = (*batch, *shape)
+    own = (*keys.shape[:-1], *shape)
     keys = keys.reshape(-1, 2)
     sizes = (len(keys), math.prod(shape))
     return keys, own, [np.broadcast_to(p, own).reshape(sizes) for p in parameters]
@@ -81,7 +64,7 @@ def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
     count, logs = np.zeros(rate.shape, int), np.zeros_like(rate)
     rows = np.flatnonzero(np.any(logs > -rate, axis=1))
     while len(rows):
-        halves = parts_of(keys[rows], (2,))
+        halves = split(keys[rows], (2,))
         keys[rows] = halves[:, 0]
         count[rows] += logs[rows] > -rate[rows]
         logs[rows] += np.log(unit(halves[:, 1], rate.shape[1:], _SINGLE))
@@ -94,7 +77,7 @@ def _until_accepted(keys: np.ndarray, like: np.ndarray, draw: Draw) -> np.ndarra
     found, accepted = np.full_like(like, -1), np.zeros(like.shape, bool)
     rows = np.arange(len(keys))
     while len(rows):
-        parts = parts_of(keys[rows], (3,))
+        parts = split(keys[rows], (3,))
         keys[rows] = parts[:, 0]
         good, counts = draw(rows, parts[:, 1:])
         found[rows] = np.where(good, counts, found[rows])
@@ -136,24 +119,12 @@ def _log_gamma(x: np.ndarray) -> np.ndarray:
     return (z + f(0.5) - t / log_t) * log_t + (f(0.5 * math.log(2.0 * math.pi)) + np.log(total))
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How many of ``n`` trials succeed, each with probability ``p``; floats, unless asked.
-
-    By the lengths of runs where ``n p`` is at most 10, else Hörmann's BTRS, "The generation of
-    binomial random variates" (1993).
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``n`` and ``p``
-    together; ``dtype`` is float64 by default.
-
-    >>> from calque import random
-    >>> random.binomial(random.key(0), 10, 0.3, (4,))
-    array([4., 1., 3., 4.])
-    """
-    dtype = float_dtype(dtype, "random.binomial")
-    kind = inexact(p)
-    keys, own, (count, chance) = _rows(
-        "binomial", key, shape, np.asarray(n, kind), np.asarray(p, kind)
-    )
+def binomial(keys: np.ndarray, n: Any, p: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw how many of ``n`` trials succeed, each with probability ``p``."""
+    kind = np.asarray(p).dtype
+    kind = kind if kind.kind in "fc" else np.dtype(float)
+    n, p = np.asarray(n, kind), np.asarray(p, kind)
+    keys, own, (count, chance) = _rows(keys, shape, n, p)
     with np.errstate(all="ignore"):
         return _binomial(keys, count, chance, dtype).reshape(own)[()]
 
@@ -191,7 +162,7 @@ def _runs(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
     found, length = np.zeros_like(q), np.zeros_like(q)
     rows = np.flatnonzero(np.any(length <= count, axis=1))
     while len(rows):
-        halves = parts_of(keys[rows], (2,))
+        halves = split(keys[rows], (2,))
         keys[rows] = halves[:, 1]
         found[rows] += length[rows] <= count[rows]
         u = unit(halves[:, 0], q.shape[1:], q.dtype)
