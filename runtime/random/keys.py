@@ -176,4 +176,4 @@ def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
     dtype = np.dtype(np.uint64 if dtype is None else dtype)
     if dtype.kind != "u":
         raise ValueError(f"random.bits gives unsigned integers, not {dtype}")
-    return prng.random_bits(keys, shape, 8 * dtype.itemsize)
+    return prng.bits_of(keys, shape, 8 * dtype.itemsize)

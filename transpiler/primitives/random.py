@@ -156,7 +156,7 @@ def _samples(options: dict[str, Any]) -> Callable[..., Any]:
 
 bits = drawn(
     "bits",
-    lambda key, sizes, dtype: prng.random_bits(key, sizes, 8 * dtype.itemsize),
+    lambda key, sizes, dtype: prng.bits_of(key, sizes, 8 * dtype.itemsize),
     np.uint64,
 )
 uniform, normal = drawn("uniform", prng.uniform), drawn("normal", prng.normal)

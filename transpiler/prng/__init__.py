@@ -5,7 +5,7 @@ In come keys, shapes and dtypes that are known to be such; out go arrays of numb
 Read ``threefry`` and ``bits``, then ``uniforms`` and ``normals``.
 """
 
-from calque.transpiler.prng.bits import fold_in, key, random_bits, split
+from calque.transpiler.prng.bits import bits_of, fold_in, key, split
 from calque.transpiler.prng.counts import binomial, poisson
 from calque.transpiler.prng.gammas import gamma, gamma_slope, log_gamma_slope, loggamma
 from calque.transpiler.prng.normals import erf, erfinv, normal
@@ -24,6 +24,7 @@ from calque.transpiler.prng.uniforms import between, order, randint, uniform
 __all__ = [
     "between",
     "binomial",
+    "bits_of",
     "cauchy",
     "erf",
     "erfinv",
@@ -44,7 +45,6 @@ __all__ = [
     "poisson",
     "rademacher",
     "randint",
-    "random_bits",
     "split",
     "uniform",
 ]

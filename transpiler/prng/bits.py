@@ -41,7 +41,7 @@ def fold_in(keys: np.ndarray, data: Any) -> np.ndarray:
     return np.stack((high, low), axis=-1)
 
 
-def random_bits(keys: np.ndarray, shape: tuple[int, ...], width: int) -> np.ndarray:
+def bits_of(keys: np.ndarray, shape: tuple[int, ...], width: int) -> np.ndarray:
     """Unsigned integers of so many bits, for each key an array of this shape."""
     high, low = hashed(keys.reshape(-1, 2), math.prod(shape))
     if width == 64:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.prng.bits import random_bits, split
+from calque.transpiler.prng.bits import bits_of, split
 
 _MANTISSA = {2: 10, 4: 23, 8: 52}  # bits, by the size of a float in bytes
 
 
 def unit(keys: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Numbers from 0 to 1, 1 left out: the first bits of each word are the mantissa."""
-    return unit_of(random_bits(keys, shape, 8 * dtype.itemsize), dtype)
+    return unit_of(bits_of(keys, shape, 8 * dtype.itemsize), dtype)
 
 
 def unit_of(words: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -107,8 +107,8 @@ def _offsets(
         span = np.where(above & (high > low), span + one, span)
         width = 8 * dtype.itemsize
         halves = split(keys, (2,))
-        first = random_bits(halves[..., 0, :], shape, width)
-        second = random_bits(halves[..., 1, :], shape, width)
+        first = bits_of(halves[..., 0, :], shape, width)
+        second = bits_of(halves[..., 1, :], shape, width)
         if not span.all():
             return low + np.where(span == 0, second, 0).astype(dtype)
         factor = unsigned.type(1 << width // 2) % span
@@ -136,6 +136,6 @@ def order(keys: np.ndarray, shape: tuple[int, ...], axis: int = 0) -> np.ndarray
     for _ in range(math.ceil(3 * np.log(max(1, math.prod(shape))) / most)):
         halves = split(keys, (2,))
         keys = halves[..., 0, :]
-        words = random_bits(halves[..., 1, :], shape, 32)
+        words = bits_of(halves[..., 1, :], shape, 32)
         found = np.take_along_axis(found, np.argsort(words, axis=place, kind="stable"), place)
     return found
