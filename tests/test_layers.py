@@ -1,7 +1,8 @@
 """Imports run one way: between rooms by a fixed order, between files without a circle; and names.
 
 A room is a folder. What stands in it may import from rooms before it in the order below, never from
-those behind it; imports within functions count. No name is that of two files or of two classes.
+those behind it; imports within functions count, and so do names given to ``import_module``. No name is
+that of two files or of two classes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 TRANSPILER = (
-    *("errors", "forking", "ir", "primitives", "frontend"),
+    *("errors", "forking", "prng", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("transformations", "loops", "memory"),
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "pipeline", "texts"),
@@ -75,7 +76,7 @@ def read(module: str) -> Read:
     """A module's text, read once by each process of pytest that asks for it."""
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    return Read(_imports(tree), ast.get_docstring(tree) or "", classes)
+    return Read(_imports(tree, module), ast.get_docstring(tree) or "", classes)
 
 
 def layer_of(module: str) -> str:
@@ -87,7 +88,7 @@ def layer_of(module: str) -> str:
     return name
 
 
-def _imports(tree: ast.Module) -> list[tuple[int, str]]:
+def _imports(tree: ast.Module, module: str) -> list[tuple[int, str]]:
     """The modules of calque that a module imports, with line numbers; relative imports by their dots."""
     found = []
     for node in ast.walk(tree):
@@ -98,12 +99,65 @@ def _imports(tree: ast.Module) -> list[tuple[int, str]]:
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 found.append((node.lineno, full if full in MODULES else base))
+        elif isinstance(node, ast.Call):
+            found += [(node.lineno, name) for name in _named(node, module)]
     return [(line, name) for line, name in found if name.split(".")[0] in ("calque", "")]
+
+
+def _named(call: ast.Call, module: str) -> list[str]:
+    """The name that a call gives to ``import_module`` or ``__import__``, as far as its text says it.
+
+    Of a name that is put together, the innermost room that is sure: ``f"calque.runtime.{name}"`` is an
+    import of ``calque.runtime``, and ``f"{__name__}.{name}"`` one of the module itself.
+    """
+    given = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "name")]
+    if ast.unparse(call.func).split(".")[-1] not in ("import_module", "__import__") or not given:
+        return []
+    text = ""
+    for part in given[0].values if isinstance(given[0], ast.JoinedStr) else given[:1]:
+        match part:
+            case ast.Constant(value=str(value)):
+                text += value
+            case ast.FormattedValue(value=ast.Name(id="__name__")):
+                text += module
+            case _:
+                while text and text not in MODULES:
+                    text = text.rpartition(".")[0]
+                break
+    return [text] if text else []
 
 
 def imports(module: str) -> list[tuple[int, str]]:
     """The modules of calque that a module imports."""
     return read(module).imports
+
+
+def test_names_given_to_import_module_are_imports() -> None:
+    text = """
+import importlib, numpy
+from calque.transpiler import prng
+def late(name):
+    importlib.import_module("calque.runtime.random")
+    __import__("calque.runtime.api")
+    import_module(name="calque.transpiler.prng.bits")
+    importlib.import_module(f"calque.runtime.{name}")
+    importlib.import_module(f"calque.transpiler.prng.uni{name}")
+    importlib.import_module(f"{__name__}.{name}")
+    importlib.import_module(f"{__name__}.exp")
+    importlib.import_module(".random", "calque.runtime")
+    importlib.import_module("scipy.linalg"), importlib.import_module(name), importlib.import_module(f"{name}.x")
+"""
+    assert sorted(_imports(ast.parse(text), "calque.runtime.vecmath")) == [
+        (3, "calque.transpiler.prng"),
+        (5, "calque.runtime.random"),
+        (6, "calque.runtime.api"),
+        (7, "calque.transpiler.prng.bits"),
+        (8, "calque.runtime"),
+        (9, "calque.transpiler.prng"),
+        (10, "calque.runtime.vecmath"),
+        (11, "calque.runtime.vecmath.exp"),
+        (12, ".random"),
+    ]
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

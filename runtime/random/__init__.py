@@ -1,9 +1,9 @@
 """``calque.random``: keyed random numbers, as ``jax.random`` draws them.
 
 Bits, integers and uniform numbers are the same; docs/random.md says how near the others are. In
-come keys and parameters, out come arrays of numbers. Read ``keys`` and ``threefry``, then
-``uniforms`` and ``normals``; ``distributions`` and ``choices`` are read by calque as users' code
-is.
+come keys and parameters, out come arrays of numbers: here arguments are checked and keys are
+watched, ``transpiler/prng`` has the numbers. Read ``keys``, then ``draws`` and ``elementary``;
+``distributions`` and ``choices`` are read by calque as users' code is.
 
 >>> from calque import random
 >>> key, subkey = random.split(random.key(0))
@@ -17,7 +17,6 @@ import numpy as np  # noqa: F401  (of the examples)
 
 from calque.runtime.random.checks import checked_call, checked_where_plain, read_where_plain
 from calque.runtime.random.choices import categorical, choice, geometric, multinomial
-from calque.runtime.random.counts import binomial, poisson
 from calque.runtime.random.distributions import (
     ball,
     beta,
@@ -36,6 +35,21 @@ from calque.runtime.random.distributions import (
     wald,
     weibull_min,
 )
+from calque.runtime.random.draws import (
+    bernoulli,
+    between,
+    binomial,
+    gamma,
+    gamma_slope,
+    log_gamma_slope,
+    loggamma,
+    normal,
+    order,
+    permutation,
+    poisson,
+    randint,
+    uniform,
+)
 from calque.runtime.random.elementary import (
     cauchy,
     erf,
@@ -48,7 +62,6 @@ from calque.runtime.random.elementary import (
     orthogonal,
     rademacher,
 )
-from calque.runtime.random.gammas import gamma, gamma_slope, log_gamma_slope, loggamma
 from calque.runtime.random.keys import (
     PRNGKey,
     bits,
@@ -58,15 +71,6 @@ from calque.runtime.random.keys import (
     key_data,
     split,
     wrap_key_data,
-)
-from calque.runtime.random.normals import normal
-from calque.runtime.random.uniforms import (
-    bernoulli,
-    between,
-    order,
-    permutation,
-    randint,
-    uniform,
 )
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.random import HANDLERS

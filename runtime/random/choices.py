@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.counts import binomial
 from calque.runtime.random.distribution_parameters import broadcast_shape, inexact
+from calque.runtime.random.draws import binomial, permutation, randint, uniform
 from calque.runtime.random.elementary import gumbel
 from calque.runtime.random.keys import Shape, split
-from calque.runtime.random.uniforms import permutation, randint, uniform
 
 
 def choice(

@@ -19,6 +19,12 @@ def float_dtype(dtype: Any, name: str) -> np.dtype:
     return found
 
 
+def normal_dtype(dtype: Any) -> np.dtype:
+    """The dtype of normal numbers that a call asks for: complex, or one of floats."""
+    found = np.dtype(float if dtype is None else dtype)
+    return found if found.kind == "c" else float_dtype(found, "random.normal")
+
+
 def broadcast_shape(name: str, shape: Shape | None, *parameters: Any) -> tuple[int, ...]:
     """The shape of a result: that of the parameters, or one to which they broadcast."""
     together = np.broadcast_shapes(*[np.shape(p) for p in parameters])

@@ -18,11 +18,9 @@ from calque.runtime.random.distribution_parameters import (
     inexact,
     parameter,
 )
+from calque.runtime.random.draws import gamma, loggamma, normal, uniform
 from calque.runtime.random.elementary import erf, erfinv, exponential, maxwell, rademacher
-from calque.runtime.random.gammas import gamma, loggamma
 from calque.runtime.random.keys import Shape, split
-from calque.runtime.random.normals import normal
-from calque.runtime.random.uniforms import uniform
 
 
 def beta(key: Any, a: Any, b: Any, shape: Shape | None = None, dtype: Any = None) -> Any:

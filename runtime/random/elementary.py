@@ -1,22 +1,14 @@
-"""Distributions without parameters: uniform and normal numbers through a function.
-
-Each is drawn as in ``jax.random``; see there, and Devroye, "Non-uniform random variate generation"
-(1986), for the methods.
-"""
+"""Distributions without parameters, and the error function; ``prng.standard`` has the numbers."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.distribution_parameters import float_dtype
-from calque.runtime.random.keys import Shape, checked_key, checked_shape
-from calque.runtime.random.normals import inverse_error_function, normal
-from calque.runtime.random.uniforms import uniform
-
-_error_function = np.vectorize(math.erf, otypes=[float])
+from calque.runtime.random.distribution_parameters import float_dtype, normal_dtype
+from calque.runtime.random.keys import Shape, checked_key, checked_shape, used, used_key
+from calque.transpiler import prng
 
 
 def exponential(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -29,7 +21,8 @@ def exponential(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     >>> random.exponential(random.key(0), (2,), np.float32)
     array([2.950128 , 3.8434246], dtype=float32)
     """
-    return -np.log1p(-uniform(key, shape, float_dtype(dtype, "random.exponential")))
+    dtype = float_dtype(dtype, "random.exponential")
+    return prng.exponential(*used(key, shape, "random.uniform"), dtype)
 
 
 def gumbel(key: Any, shape: Shape = (), dtype: Any = None, mode: str | None = None) -> Any:
@@ -45,15 +38,10 @@ def gumbel(key: Any, shape: Shape = (), dtype: Any = None, mode: str | None = No
     dtype = float_dtype(dtype, "random.gumbel")
     if mode not in (None, "low", "high"):
         raise ValueError(f"the mode of random.gumbel is 'low' or 'high', not {mode!r}")
-    if mode != "high":
-        u = uniform(key, shape, dtype, np.finfo(dtype).tiny, 1.0)
-        return -np.log(-np.log(u))
-    batch = checked_key(key, "random.gumbel").ndim - 1
-    pairs = uniform(key, (2, *checked_shape(shape, "random.gumbel")), dtype)
-    info = np.finfo(dtype)
-    high, low = np.moveaxis(pairs, batch, 0)
-    fine = high + dtype.type(2.0**-info.nmant) * low + info.tiny
-    return -np.log(-np.log1p(-np.where(high >= 0.5, high, fine)))
+    if mode == "high":
+        checked_key(key, "random.gumbel")
+        shape = checked_shape(shape, "random.gumbel")
+    return prng.gumbel(*used(key, shape, "random.uniform"), dtype, mode)
 
 
 def laplace(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -67,8 +55,7 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     array([-2.2569816, -3.1502788], dtype=float32)
     """
     dtype = float_dtype(dtype, "random.laplace")
-    u = uniform(key, shape, dtype, -1.0 + np.finfo(dtype).epsneg, 1.0)
-    return np.sign(u) * np.log1p(-np.abs(u))
+    return prng.laplace(*used(key, shape, "random.uniform"), dtype)
 
 
 def logistic(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -82,8 +69,7 @@ def logistic(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     array([2.896376 , 3.8217716], dtype=float32)
     """
     dtype = float_dtype(dtype, "random.logistic")
-    u = uniform(key, shape, dtype, np.finfo(dtype).tiny, 1.0)
-    return np.log(u) - np.log1p(-u)
+    return prng.logistic(*used(key, shape, "random.uniform"), dtype)
 
 
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -97,8 +83,7 @@ def cauchy(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     array([ 6.0274944, 14.837895 ], dtype=float32)
     """
     dtype = float_dtype(dtype, "random.cauchy")
-    u = uniform(key, shape, dtype, np.finfo(dtype).eps, 1.0)
-    return np.tan(dtype.type(math.pi) * (u - dtype.type(0.5)))
+    return prng.cauchy(*used(key, shape, "random.uniform"), dtype)
 
 
 def rademacher(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -111,8 +96,7 @@ def rademacher(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     array([ 1,  1, -1, -1])
     """
     dtype = np.dtype(int if dtype is None else dtype)
-    heads = np.asarray(uniform(key, shape) < 0.5).astype(dtype)
-    return (2 * heads - 1).astype(dtype)[()]
+    return prng.rademacher(*used(key, shape, "random.uniform"), dtype)
 
 
 def maxwell(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
@@ -125,8 +109,8 @@ def maxwell(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
     >>> random.maxwell(random.key(0), (2,), np.float32)
     array([2.6310966, 0.9910329], dtype=float32)
     """
-    found = normal(key, (*checked_shape(shape, "random.maxwell"), 3), dtype)
-    return np.sqrt(np.sum(found * found, axis=-1))
+    shape = checked_shape(shape, "random.maxwell")
+    return prng.maxwell(used_key(key, "random.normal"), shape, normal_dtype(dtype))
 
 
 def orthogonal(
@@ -144,11 +128,9 @@ def orthogonal(
     True
     """
     m = n if m is None else m
-    sizes = (*checked_shape(shape, "random.orthogonal"), max(n, m), min(n, m))
-    q, r = np.linalg.qr(normal(key, sizes, dtype))
-    signs = np.sign(np.diagonal(r, axis1=-2, axis2=-1))
-    x = q * signs[..., None, :]
-    return np.swapaxes(x, -1, -2) if n < m else x
+    shape = checked_shape(shape, "random.orthogonal")
+    keys, _ = used(key, (*shape, max(n, m), min(n, m)), "random.normal")
+    return prng.orthogonal(keys, n, m, shape, normal_dtype(dtype))
 
 
 def erf(x: Any) -> Any:
@@ -160,8 +142,7 @@ def erf(x: Any) -> Any:
     >>> float(random.erf(0.5))
     0.5204998778130465
     """
-    x = np.asarray(x)
-    return _error_function(x).astype(np.result_type(x, np.float16))[()]
+    return prng.erf(x)
 
 
 def erfinv(x: Any) -> Any:
@@ -173,7 +154,4 @@ def erfinv(x: Any) -> Any:
     >>> float(random.erfinv(0.5))
     0.47693627620446977
     """
-    x = np.asarray(x)
-    x = x.astype(np.result_type(x, np.float16))
-    wide = np.atleast_1d(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
-    return inverse_error_function(wide).astype(x.dtype).reshape(x.shape)[()]
+    return prng.erfinv(x)

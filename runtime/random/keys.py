@@ -7,7 +7,6 @@ in front.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +15,9 @@ import numpy as np
 from calque.runtime import debug_nans
 from calque.runtime.fitting import fitting, shown, sizes
 from calque.runtime.random import reuse
-from calque.runtime.random.threefry import hash_in_place, hash_numbers, hashed
+from calque.transpiler import prng
 
 Shape = Sequence[int]
-_LOW = np.uint64(0xFFFFFFFF)
 
 
 def checked_key(key: Any, name: str) -> np.ndarray:
@@ -56,6 +54,11 @@ def checked_shape(shape: Any, name: str) -> tuple[int, ...]:
     return fitting(sizes, shape, name, "shape")
 
 
+def used(key: Any, shape: Any, name: str) -> tuple[np.ndarray, tuple[int, ...]]:
+    """The key that a draw uses up, and the shape of the draw, both checked."""
+    return used_key(key, name), checked_shape(shape, name)
+
+
 def _checked_implementation(impl: Any) -> None:
     if not (impl is None or (isinstance(impl, str) and impl == "threefry2x32")):
         raise ValueError(f"impl: keys are of threefry2x32, and not of {shown(impl)}")
@@ -72,16 +75,11 @@ def key(seed: Any, *, impl: str | None = None, dtype: Any = None) -> np.ndarray:
     array([ 0, 42], dtype=uint32)
     """
     _checked_implementation(impl if dtype is None else dtype)
-    if isinstance(seed, int):
-        seed = np.int64(seed)
-    seed = np.asarray(seed)
-    if seed.dtype.kind not in "iu":
-        raise TypeError(f"a key is made of an integer, not of {seed.dtype}")
-    found = np.empty((*seed.shape, 2), np.uint32)
-    wide = seed.astype(np.uint64)
-    found[..., 0] = wide >> np.uint64(32) if seed.dtype.itemsize == 8 else 0
-    found[..., 1] = wide & _LOW
-    return fresh(found)
+    if not isinstance(seed, int):
+        seed = np.asarray(seed)
+        if seed.dtype.kind not in "iu":
+            raise TypeError(f"a key is made of an integer, not of {seed.dtype}")
+    return fresh(prng.key(seed))
 
 
 def PRNGKey(seed: Any, *, impl: str | None = None) -> np.ndarray:
@@ -145,13 +143,7 @@ def split(key: Any, num: int | Shape = 2) -> np.ndarray:
     """
     keys = used_key(key, "random.split")
     several = isinstance(num, (tuple, list, range, np.ndarray)) and np.ndim(num) > 0
-    return parts_of(keys, fitting(sizes, num if several else (num,), "random.split", "num"))
-
-
-def parts_of(keys: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """``split``, of keys that are known to be such."""
-    words = hashed(keys.reshape(-1, 2), math.prod(shape))
-    return np.stack(words, axis=-1).reshape((*keys.shape[:-1], *shape, 2))
+    return prng.split(keys, fitting(sizes, num if several else (num,), "random.split", "num"))
 
 
 def fold_in(key: Any, data: Any) -> np.ndarray:
@@ -164,17 +156,11 @@ def fold_in(key: Any, data: Any) -> np.ndarray:
     array([2716826189,  292468403], dtype=uint32)
     """
     keys = checked_key(key, "random.fold_in")
-    data = np.asarray(data, np.uint32) if isinstance(data, int) else np.asarray(data)
-    if data.dtype.kind not in "iub":
-        raise TypeError(f"random.fold_in takes an integer, not {data.dtype}")
-    data = data.astype(np.uint32)
-    if keys.ndim == 1 and not data.ndim:
-        one, other = keys.tolist()
-        return np.array(hash_numbers((one, other), 0, int(data)), np.uint32)
-    low = np.array(np.broadcast_to(data, np.broadcast_shapes(data.shape, keys.shape[:-1])))
-    high = np.zeros_like(low)
-    hash_in_place((keys[..., 0], keys[..., 1]), high, low)
-    return np.stack((high, low), axis=-1)
+    if not isinstance(data, int):
+        data = np.asarray(data)
+        if data.dtype.kind not in "iub":
+            raise TypeError(f"random.fold_in takes an integer, not {data.dtype}")
+    return prng.fold_in(keys, data)
 
 
 def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
@@ -186,21 +172,8 @@ def bits(key: Any, shape: Shape = (), dtype: Any = None) -> np.ndarray:
     >>> random.bits(random.key(0), (2,), np.uint8)
     array([167, 146], dtype=uint8)
     """
-    keys, shape = used_key(key, "random.bits"), checked_shape(shape, "random.bits")
+    keys, shape = used(key, shape, "random.bits")
     dtype = np.dtype(np.uint64 if dtype is None else dtype)
     if dtype.kind != "u":
         raise ValueError(f"random.bits gives unsigned integers, not {dtype}")
-    return random_bits(keys, shape, 8 * dtype.itemsize)
-
-
-def random_bits(keys: np.ndarray, shape: tuple[int, ...], width: int) -> np.ndarray:
-    """Unsigned integers of so many bits, for each key an array of this shape."""
-    high, low = hashed(keys.reshape(-1, 2), math.prod(shape))
-    if width == 64:
-        found = high.astype(np.uint64)
-        found <<= np.uint64(32)
-        found |= low
-    else:
-        high ^= low
-        found = high.astype(f"u{width // 8}", copy=False)
-    return found.reshape((*keys.shape[:-1], *shape))
+    return prng.bits_of(keys, shape, 8 * dtype.itemsize)

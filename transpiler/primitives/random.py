@@ -1,18 +1,18 @@
 """``calque.random``: keyed random numbers, declared by name; generated source calls them by it.
 
 What a key draws is a function of the key, so these are operations like others: no derivative by the
-key, and a batch of keys gives a batch of results. ``calque.runtime.random`` has the functions, and
-enters their handlers in the table.
+key, and a batch of keys gives a batch of results. ``prng`` has the numbers; ``runtime/random`` has
+the functions, and enters their handlers in the table.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from calque.transpiler import prng
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType
@@ -28,6 +28,7 @@ from calque.transpiler.primitives.batched import all_batched, batches, lift, ref
 from calque.transpiler.primitives.creation import dtype_text, shape_tuple
 from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.shapes import normalize_axis
+from calque.transpiler.prng import kernel_elements
 
 # what a call of each function of calque.random means, by its name
 HANDLERS: dict[str, Callable[..., Any]] = {}
@@ -43,17 +44,6 @@ def _of_cupy(name: str) -> Callable[..., Lacking]:
         return Lacking(f"random.{name}(key, (1,))[0]") if single else NO_DRAW
 
     return found
-
-
-class Keyed:
-    """A function of ``calque.random``, looked up when it is first called."""
-
-    def __init__(self, name: str):
-        self.__name__ = name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module = importlib.import_module("calque.runtime.random")
-        return getattr(module, self.__name__)(*args, **kwargs)
 
 
 def handles(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -105,12 +95,14 @@ def drawn_type(key: Any, *sizes: Any, dtype: np.dtype, **options: Any) -> ArrayT
     return ArrayType(dtype, (*type_of(key).dims[:-1], *map(current().dim_of, sizes)))
 
 
-def drawn(name: str, default: Any = float, **defaults: Any) -> Primitive:
+def drawn(
+    name: str, numbers: Callable[..., Any], default: Any = float, **defaults: Any
+) -> Primitive:
     """Declare ``random.name(key, shape, dtype)``, with options that are known values."""
     defaults = {"dtype": np.dtype(default), **defaults}
 
     def compute(key: Any, *sizes: Any, **options: Any) -> Any:
-        return Keyed(name)(key, sizes, **options)
+        return numbers(key, sizes, **options)
 
     def spell(args: Sequence[Any], params: dict[str, Any]) -> str:
         shape = f", {shape_text(1, len(args) - 1)}" if len(args) > 1 else ""
@@ -162,14 +154,18 @@ def _samples(options: dict[str, Any]) -> Callable[..., Any]:
     ]
 
 
-bits = drawn("bits", np.uint64)
-uniform = drawn("uniform")
-normal, exponential = drawn("normal"), drawn("exponential")
+bits = drawn(
+    "bits",
+    lambda key, sizes, dtype: prng.bits_of(key, sizes, 8 * dtype.itemsize),
+    np.uint64,
+)
+uniform, normal = drawn("uniform", prng.uniform), drawn("normal", prng.normal)
+exponential = drawn("exponential", prng.exponential)
 bits.cost, uniform.cost, normal.cost, exponential.cost = 30, 30, 90, 60
-for _name in ("laplace", "logistic", "cauchy", "maxwell"):
-    drawn(_name)
-drawn("gumbel", mode=None)
-drawn("rademacher", int)
+for _numbers in (prng.laplace, prng.logistic, prng.cauchy, prng.maxwell):
+    drawn(_numbers.__name__, _numbers)
+drawn("gumbel", prng.gumbel, mode=None)
+drawn("rademacher", prng.rademacher, int)
 
 
 @handles("uniform")
@@ -191,7 +187,7 @@ def _is_number(value: Any, wanted: float) -> bool:
 
 
 between = elementwise(
-    Keyed("between"),
+    prng.between,
     lambda u, low, high, y: (high - low, 1.0 - u, u),
     "maximum({1}, {0} * ({2} - {1}) + {1})",
     arity=3,
@@ -207,7 +203,7 @@ HANDLERS["between"] = ufunc_handler(between, 3)
 
 make_key = keyed(
     "key",
-    Keyed("key"),
+    prng.key,
     lambda seed: ArrayType(_WORD, (*type_of(seed).dims, 2)),
     lambda args, params: "({0})",
 )
@@ -240,17 +236,11 @@ def _wrap(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 HANDLERS["key_data"] = lambda keys: key_argument(keys, "key_data")
 
 
-def _one(name: str) -> Primitive:
-    """Declare ``random.name(key)``, a key again."""
-    primitive = keyed(name, Keyed(name), lambda key: type_of(key), lambda args, params: "({0})")
-    primitive.batch = lambda args, batched, params: current().apply(primitive, args, params)
-    primitive.samples = lambda rng: [((sample_key(rng),), {}), ((sample_key(rng, 3),), {})]
-    HANDLERS[name] = lambda key: current().apply(primitive, [key_argument(key, name)], {})
-    return primitive
-
-
-clone = _one("clone")
+clone = keyed("clone", lambda key: key, lambda key: type_of(key), lambda args, params: "({0})")
+clone.batch = lambda args, batched, params: current().apply(clone, args, params)
+clone.samples = lambda rng: [((sample_key(rng),), {}), ((sample_key(rng, 3),), {})]
 clone.cupy = "{0}.copy()"
+HANDLERS["clone"] = lambda key: current().apply(clone, [key_argument(key, "clone")], {})
 
 
 def _split_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
@@ -264,7 +254,7 @@ def _split_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
 
 split = keyed(
     "split",
-    lambda key, *sizes: Keyed("split")(key, sizes),
+    lambda key, *sizes: prng.split(key, sizes),
     lambda key, *sizes: drawn_type(key, *sizes, 2, dtype=_WORD),
     _split_spelling,
 )
@@ -293,7 +283,7 @@ def _folded_type(key: Any, data: Any) -> ArrayType:
     return ArrayType(_WORD, (*batch, 2))
 
 
-fold_in = keyed("fold_in", Keyed("fold_in"), _folded_type, lambda args, params: "({0}, {1})")
+fold_in = keyed("fold_in", prng.fold_in, _folded_type, lambda args, params: "({0}, {1})")
 fold_in.samples = lambda rng: [
     ((sample_key(rng), 7), {}),
     ((sample_key(rng), np.asarray(3)), {}),
@@ -329,7 +319,7 @@ def _integers_type(key: Any, low: Any, high: Any, *sizes: Any, dtype: np.dtype) 
 
 randint = keyed(
     "randint",
-    lambda key, low, high, *sizes, dtype: Keyed("randint")(key, sizes, low, high, dtype),
+    lambda key, low, high, *sizes, dtype: prng.randint(key, sizes, low, high, dtype),
     _integers_type,
     lambda args, params: (
         f"({{0}}, {shape_text(3, len(args) - 3)}, {{1}}, {{2}}{dtype_text(params['dtype'], int)})"
@@ -367,7 +357,7 @@ def _randint_batch(args: Sequence[Any], batched: tuple[bool, ...], params: dict[
 
 order = keyed(
     "order",
-    lambda key, *sizes, axis: Keyed("order")(key, sizes, axis),
+    lambda key, *sizes, axis: prng.order(key, sizes, axis),
     lambda key, *sizes, axis: drawn_type(key, *sizes, dtype=np.dtype(int)),
     lambda args, params: (
         f"({{0}}, {shape_text(1, len(args) - 1)}"
@@ -418,14 +408,10 @@ def _at(name: str, drawn_dtype: Any) -> Primitive:
     kind = np.dtype(drawn_dtype)
     text = f"random_{name}{'f' if kind.itemsize == 4 else ''}"
 
-    def compute(one: Any, two: Any, place: Any) -> Any:
-        elements = importlib.import_module("calque.runtime.random.elements")
-        return getattr(elements, text)(one, two, place)
-
     return register(
         Primitive(
             text,
-            compute,
+            getattr(kernel_elements, text),
             lambda one, two, place: ArrayType(kind),
             f"{text}({{0}}, {{1}}, {{2}})",
             kind="elementwise",
@@ -448,8 +434,7 @@ AT_PLACE = {
 
 
 def _word(one: Any, two: Any, place: Any, half: Any) -> Any:
-    elements = importlib.import_module("calque.runtime.random.elements")
-    bits = int(elements.random_bits(one, two, place))
+    bits = int(kernel_elements.random_bits(one, two, place))
     return np.uint32(bits & 0xFFFFFFFF if half else bits >> 32)
 
 

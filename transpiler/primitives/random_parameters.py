@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler import prng
 from calque.transpiler.ir.builder import current, type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
@@ -27,7 +28,6 @@ from calque.transpiler.primitives.elementwise import no_derivative
 from calque.transpiler.primitives.random import (
     HANDLERS,
     NO_DRAW,
-    Keyed,
     drawn_type,
     handles,
     key_argument,
@@ -40,10 +40,14 @@ from calque.transpiler.primitives.shapes import np_broadcast_shapes
 
 
 def function(
-    name: str, partials: Callable[..., Any] | None, count: int, domain: list[tuple[float, float]]
+    numbers: Callable[..., Any],
+    partials: Callable[..., Any] | None,
+    count: int,
+    domain: list[tuple[float, float]],
 ) -> Primitive:
     """Declare an elementwise function of ``calque.random``."""
-    record = elementwise(Keyed(name), partials, arity=count, domain=domain, name=f"random.{name}")
+    name = numbers.__name__
+    record = elementwise(numbers, partials, arity=count, domain=domain, name=f"random.{name}")
     record.imported = ("calque", f"random.{name}")
     record.spelling = f"({', '.join(f'{{{k}}}' for k in range(count))})"
     record.cupy = NO_DRAW
@@ -52,24 +56,31 @@ def function(
 
 
 _TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
-erf = function("erf", lambda x, y: _TWO_OVER_ROOT_PI * np.exp(-x * x), 1, [(-2.0, 2.0)])
+erf = function(prng.erf, lambda x, y: _TWO_OVER_ROOT_PI * np.exp(-x * x), 1, [(-2.0, 2.0)])
 erf.scalar = "erf"
 erf.cupy = "cupyx.scipy.special.erf({0})"
-erfinv = function("erfinv", lambda x, y: np.exp(y * y) / _TWO_OVER_ROOT_PI, 1, [(-0.9, 0.9)])
+erfinv = function(prng.erfinv, lambda x, y: np.exp(y * y) / _TWO_OVER_ROOT_PI, 1, [(-0.9, 0.9)])
 erfinv.cupy = "cupyx.scipy.special.erfinv({0})"
 _POSITIVE = [(0.5, 3.0), (0.5, 3.0)]
-gamma_slope = function("gamma_slope", no_derivative("random.gamma_slope"), 2, _POSITIVE)
-log_gamma_slope = function("log_gamma_slope", no_derivative("random.log_gamma_slope"), 2, _POSITIVE)
+gamma_slope = function(prng.gamma_slope, no_derivative("random.gamma_slope"), 2, _POSITIVE)
+log_gamma_slope = function(
+    prng.log_gamma_slope, no_derivative("random.log_gamma_slope"), 2, _POSITIVE
+)
 
 
 # what takes a key, parameters and a shape
 
 
-def drawn_with(name: str, count: int, default: Any, slope: Primitive | None = None) -> Primitive:
+def drawn_with(
+    numbers: Callable[..., Any], count: int, default: Any, slope: Primitive | None = None
+) -> Primitive:
     """Declare ``random.name(key, *parameters, shape, dtype)``; ``slope`` is by the only one."""
+    name = numbers.__name__
 
     def compute(key: Any, *rest: Any, dtype: np.dtype, shaped: bool) -> Any:
-        return Keyed(name)(key, *rest[:count], rest[count:] if shaped else None, dtype)
+        given, sizes = rest[:count], rest[count:]
+        shape = sizes if shaped else np.broadcast_shapes(*map(np.shape, given))
+        return numbers(key, *given, shape, dtype)
 
     def infer(key: Any, *rest: Any, dtype: np.dtype, shaped: bool) -> ArrayType:
         found = drawn_type(key, *rest[count:], dtype=dtype)
@@ -153,14 +164,14 @@ def _samples(count: int, dtype: np.dtype) -> Callable[..., Any]:
     return samples
 
 
-gamma = drawn_with("gamma", 1, float, gamma_slope)
-loggamma = drawn_with("loggamma", 1, float, log_gamma_slope)
-poisson = drawn_with("poisson", 1, int)
-binomial = drawn_with("binomial", 2, float)
+gamma = drawn_with(prng.gamma, 1, float, gamma_slope)
+loggamma = drawn_with(prng.loggamma, 1, float, log_gamma_slope)
+poisson = drawn_with(prng.poisson, 1, int)
+binomial = drawn_with(prng.binomial, 2, float)
 
 orthogonal = keyed(
     "orthogonal",
-    lambda key, n, m, *sizes, dtype: Keyed("orthogonal")(key, n, sizes, dtype, m),
+    lambda key, n, m, *sizes, dtype: prng.orthogonal(key, n, m, sizes, dtype),
     lambda key, n, m, *sizes, dtype: drawn_type(key, *sizes, n, m, dtype=dtype),
     lambda args, params: (
         "({0}, {1}"

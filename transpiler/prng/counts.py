@@ -1,7 +1,7 @@
 """Counts: Poisson and binomial numbers, by the rejection methods of JAX.
 
-Elements of one call share the key of each iteration, and an accepted element is drawn again until
-all are accepted: JAX does so, and to give the same numbers, so does calque.
+Elements of one call share their keys round by round, and one that is accepted is drawn again while
+others are not: so JAX does, and to give its numbers, so do we.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype, inexact
-from calque.runtime.random.keys import Shape, parts_of, used_key
-from calque.runtime.random.uniforms import unit
+from calque.transpiler.prng.bits import split
+from calque.transpiler.prng.uniforms import unit
 
 _SINGLE = np.dtype(np.float32)
 # Lanczos's approximation with g = 7, as JAX's compiler has it
@@ -29,25 +28,13 @@ _STIRLING = (
     *(0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.010411265261972),
     *(0.00925546218271273, 0.00833056343336287),
 )
-# draws once for some rows: which elements are accepted, and the counts
+# draws one round of some rows: what is accepted, and the counts
 Draw = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """Poisson numbers: counts of an event that happens ``lam`` times in the mean.
-
-    Knuth's method below 10, else Hörmann's PTRS, "The transformed rejection method for generating
-    Poisson random variables" (1993), in float32 as JAX has it.
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``lam``; ``dtype``
-    is one of integers, int64 by default.
-
-    >>> from calque import random
-    >>> random.poisson(random.key(0), 3.0, (4,))
-    array([0, 0, 4, 4])
-    """
-    keys, own, (rate,) = _rows("poisson", key, shape, lam)
-    dtype = np.dtype(int if dtype is None else dtype)
+def poisson(keys: np.ndarray, lam: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw counts of what happens ``lam`` times in the mean."""
+    keys, own, (rate,) = _rows(keys, shape, lam)
     rate = rate.astype(np.float32)
     small = np.isnan(rate) | (rate < 10)
     found = np.zeros(rate.shape, dtype)
@@ -63,25 +50,21 @@ def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -
 
 
 def _rows(
-    name: str, key: Any, shape: Shape | None, *parameters: Any
+    keys: np.ndarray, shape: tuple[int, ...], *parameters: Any
 ) -> tuple[np.ndarray, tuple[int, ...], list[np.ndarray]]:
     """Keys as rows, the shape of the result, and the parameters with a row for each key."""
-    keys = used_key(key, f"random.{name}")
-    batch = keys.shape[:-1]
-    if shape is None or not batch:
-        shape = broadcast_shape(name, shape, *parameters)
-    own = (*batch, *shape)
+    own = (*keys.shape[:-1], *shape)
     keys = keys.reshape(-1, 2)
     sizes = (len(keys), math.prod(shape))
     return keys, own, [np.broadcast_to(p, own).reshape(sizes) for p in parameters]
 
 
 def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """The number of uniform numbers whose product is above exp(-rate)."""
+    """How many uniform numbers have a product above exp(-rate)."""
     count, logs = np.zeros(rate.shape, int), np.zeros_like(rate)
     rows = np.flatnonzero(np.any(logs > -rate, axis=1))
     while len(rows):
-        halves = parts_of(keys[rows], (2,))
+        halves = split(keys[rows], (2,))
         keys[rows] = halves[:, 0]
         count[rows] += logs[rows] > -rate[rows]
         logs[rows] += np.log(unit(halves[:, 1], rate.shape[1:], _SINGLE))
@@ -90,11 +73,11 @@ def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _until_accepted(keys: np.ndarray, like: np.ndarray, draw: Draw) -> np.ndarray:
-    """Draw again for each row, until all of its elements have been accepted once."""
+    """Rounds of each row, until all of its elements have been accepted once."""
     found, accepted = np.full_like(like, -1), np.zeros(like.shape, bool)
     rows = np.arange(len(keys))
     while len(rows):
-        parts = parts_of(keys[rows], (3,))
+        parts = split(keys[rows], (3,))
         keys[rows] = parts[:, 0]
         good, counts = draw(rows, parts[:, 1:])
         found[rows] = np.where(good, counts, found[rows])
@@ -136,24 +119,12 @@ def _log_gamma(x: np.ndarray) -> np.ndarray:
     return (z + f(0.5) - t / log_t) * log_t + (f(0.5 * math.log(2.0 * math.pi)) + np.log(total))
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """The number of ``n`` trials that succeed, each with probability ``p``; floats by default.
-
-    By the lengths of runs where ``n p`` is at most 10, else Hörmann's BTRS, "The generation of
-    binomial random variates" (1993).
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``n`` and ``p``
-    together; ``dtype`` is float64 by default.
-
-    >>> from calque import random
-    >>> random.binomial(random.key(0), 10, 0.3, (4,))
-    array([4., 1., 3., 4.])
-    """
-    dtype = float_dtype(dtype, "random.binomial")
-    kind = inexact(p)
-    keys, own, (count, chance) = _rows(
-        "binomial", key, shape, np.asarray(n, kind), np.asarray(p, kind)
-    )
+def binomial(keys: np.ndarray, n: Any, p: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw how many of ``n`` trials succeed, each with probability ``p``."""
+    kind = np.asarray(p).dtype
+    kind = kind if kind.kind in "fc" else np.dtype(float)
+    n, p = np.asarray(n, kind), np.asarray(p, kind)
+    keys, own, (count, chance) = _rows(keys, shape, n, p)
     with np.errstate(all="ignore"):
         return _binomial(keys, count, chance, dtype).reshape(own)[()]
 
@@ -186,12 +157,12 @@ def _binomial(
 
 
 def _runs(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The number of runs of failures, each with its success, that fit into the trials."""
+    """How many runs of failures, each with its success, fit into the trials."""
     log_failure = np.log1p(-q)
     found, length = np.zeros_like(q), np.zeros_like(q)
     rows = np.flatnonzero(np.any(length <= count, axis=1))
     while len(rows):
-        halves = parts_of(keys[rows], (2,))
+        halves = split(keys[rows], (2,))
         keys[rows] = halves[:, 1]
         found[rows] += length[rows] <= count[rows]
         u = unit(halves[:, 0], q.shape[1:], q.dtype)
@@ -234,7 +205,7 @@ def _tried(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """The error of Stirling's formula for the logarithm of ``k!``."""
+    """What Stirling's formula for the logarithm of ``k!`` leaves out."""
     small = k <= 9
     k = np.clip(k, 0, 9)
     square = (k + 1) * (k + 1)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.distribution_parameters import float_dtype
-from calque.runtime.random.keys import Shape, checked_shape, parts_of, used_key
-from calque.runtime.random.uniforms import multiply_add, unit
+from calque.transpiler.prng.bits import split
+from calque.transpiler.prng.uniforms import multiply_add, unit
 
 # Giles, "Approximating the erfinv function" (2012): polynomials in w = -log(1 - x ** 2) around the
 # middle of an interval, or in its root, the highest power first.
@@ -42,6 +41,7 @@ DOUBLE: tuple[tuple[float, ...], ...] = (
     + (7.5995277030017761139e-05, -0.00021503011930044477347, -0.00013871931833623122026)
     + (1.0103004648645343977, 4.8499064014085844221),
 )
+_error_function = np.vectorize(math.erf, otypes=[float])
 _BLOCK = 8192  # numbers at once: what is computed on the way stays in the cache
 
 
@@ -105,22 +105,12 @@ def _polynomial(x: np.ndarray, coefficients: tuple[float, ...], exact: int = 0) 
     return found
 
 
-def normal(key: Any, shape: Shape = (), dtype: Any = None) -> Any:
-    """Numbers of the standard normal distribution; complex ones have variance 1 in all.
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default one number's; ``dtype`` is
-    one of floats or complex numbers, float64 by default.
-
-    >>> from calque import random
-    >>> float(random.normal(random.key(0)))
-    -0.2058421394796434
-    """
-    keys, shape = used_key(key, "random.normal"), checked_shape(shape, "random.normal")
-    kind = np.dtype(float if dtype is None else dtype)
-    if kind.kind != "c":
-        return _normal(keys, shape, float_dtype(kind, "random.normal"))[()]
-    halves, half = parts_of(keys, (2,)), np.empty((), kind).real.dtype
-    found = np.empty((*keys.shape[:-1], *shape), kind)
+def normal(keys: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw standard normal numbers; complex ones have variance 1 in all."""
+    if dtype.kind != "c":
+        return _normal(keys, shape, dtype)[()]
+    halves, half = split(keys, (2,)), np.empty((), dtype).real.dtype
+    found = np.empty((*keys.shape[:-1], *shape), dtype)
     root = half.type(math.sqrt(2.0))
     found.real = _normal(halves[..., 0, :], shape, half) / root
     found.imag = _normal(halves[..., 1, :], shape, half) / root
@@ -144,3 +134,17 @@ def normal_of(u: np.ndarray) -> np.ndarray:
         block = flat[start : start + _BLOCK]
         np.multiply(inverse_error_function(block), dtype.type(math.sqrt(2.0)), out=block)
     return u
+
+
+def erf(x: Any) -> Any:
+    """Compute the error function."""
+    x = np.asarray(x)
+    return _error_function(x).astype(np.result_type(x, np.float16))[()]
+
+
+def erfinv(x: Any) -> Any:
+    """Compute the inverse of the error function, from -1 to 1."""
+    x = np.asarray(x)
+    x = x.astype(np.result_type(x, np.float16))
+    wide = np.atleast_1d(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
+    return inverse_error_function(wide).astype(x.dtype).reshape(x.shape)[()]

@@ -1,4 +1,4 @@
-"""Gamma numbers, by Marsaglia and Tsang, and their derivatives by the shape parameter."""
+"""Gamma numbers, by Marsaglia and Tsang, and what they change with the shape parameter."""
 
 from __future__ import annotations
 
@@ -7,65 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime.random.distribution_parameters import broadcast_shape, float_dtype
-from calque.runtime.random.elementary import exponential
-from calque.runtime.random.keys import Shape, parts_of, used_key
-from calque.runtime.random.normals import normal
-from calque.runtime.random.uniforms import uniform
+from calque.transpiler.prng.bits import split
+from calque.transpiler.prng.normals import normal
+from calque.transpiler.prng.standard import exponential
+from calque.transpiler.prng.uniforms import uniform
 
 _SMALL = 1e-17  # relative terms that change no sum
 _LARGE = 1e100
 
 
-def gamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """Numbers of the gamma distribution with shape parameter ``a`` and scale 1.
-
-    Marsaglia and Tsang, "A simple method for generating gamma variables" (2000), each element with
-    a key of its own, as in JAX. Differentiable by ``a``: see ``gamma_slope``.
-
-    ``key`` is used up by the draw; ``shape`` is the result's, by default that of ``a``; ``dtype``
-    is one of floats, float64 by default.
-
-    >>> from calque import random
-    >>> random.gamma(random.key(0), 3.0, (2,))
-    array([2.26291139, 1.96213947])
-    """
-    return _gamma("random.gamma", key, a, shape, dtype, False)
+def gamma(keys: np.ndarray, a: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw gamma numbers with shape parameter ``a``, each with a key of its own."""
+    return _gamma(keys, a, shape, dtype, False)
 
 
-def loggamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """The logarithm of gamma numbers: also of those too small for a float.
-
-    ``a`` is the shape parameter. ``key`` is used up by the draw; ``shape`` is the result's, by
-    default that of ``a``; ``dtype`` is one of floats, float64 by default.
-
-    >>> from calque import random
-    >>> random.loggamma(random.key(0), 0.001, (2,))
-    array([-1113.02584633, -2280.53575798])
-    """
-    return _gamma("random.loggamma", key, a, shape, dtype, True)
+def loggamma(keys: np.ndarray, a: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Draw the logarithms of gamma numbers."""
+    return _gamma(keys, a, shape, dtype, True)
 
 
-def _gamma(name: str, key: Any, a: Any, shape: Shape | None, dtype: Any, logarithm: bool) -> Any:
-    keys, dtype = used_key(key, name), float_dtype(dtype, name)
+def _gamma(
+    keys: np.ndarray, a: Any, shape: tuple[int, ...], dtype: np.dtype, logarithm: bool
+) -> Any:
     batch = keys.shape[:-1]
-    own = np.shape(a) if shape is None else tuple(shape)
-    if not batch:
-        broadcast_shape(name.removeprefix("random."), own, a)
-    size = math.prod(own)
-    a = np.broadcast_to(np.asarray(a, dtype), (*batch, *own)).reshape(-1)
-    each = parts_of(keys, (size,)).reshape(-1, 2)
-    return _gamma_numbers(each, a, logarithm).reshape((*batch, *own))[()]
+    a = np.broadcast_to(np.asarray(a, dtype), (*batch, *shape)).reshape(-1)
+    each = split(keys, (math.prod(shape),)).reshape(-1, 2)
+    return _gamma_numbers(each, a, logarithm).reshape((*batch, *shape))[()]
 
 
 def _gamma_numbers(keys: np.ndarray, a: np.ndarray, logarithm: bool) -> np.ndarray:
-    """One gamma number for each key."""
+    """One number with each key."""
     one, third = a.dtype.type(1), a.dtype.type(1.0 / 3.0)
     with np.errstate(all="ignore"):
         large = a >= one
         d = np.where(large, a, a + one) - third
         c = third / np.sqrt(d)
-        halves = parts_of(keys, (2,))
+        halves = split(keys, (2,))
         v = _accepted(halves[:, 0], c, d)
         last = halves[:, 1]
         if logarithm:
@@ -81,7 +58,7 @@ def _accepted(keys: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
     found = np.ones_like(d)
     left = np.arange(len(d))
     while len(left):
-        parts = parts_of(keys, (3,))
+        parts = split(keys, (3,))
         keys = parts[:, 0]
         x, v = _positive(parts[:, 1], c[left])
         square, v = x * x, v * v * v
@@ -99,7 +76,7 @@ def _positive(keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, v = np.zeros_like(c), np.full_like(c, -1)
     left = np.arange(len(c))
     while len(left):
-        halves = parts_of(keys, (2,))
+        halves = split(keys, (2,))
         x[left] = normal(halves[:, 1], (), c.dtype)
         v[left] = 1 + x[left] * c[left]
         again = v[left] <= 0
@@ -108,15 +85,11 @@ def _positive(keys: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gamma_slope(a: Any, x: Any) -> Any:
-    """The derivative of a gamma number ``x`` by its shape: implicit reparametrization.
+    """Compute the slope of a gamma number ``x`` by its shape parameter: implicit reparametrization.
 
     Figurnov, Mohamed and Mnih (2018): minus the derivative of the distribution function by ``a``,
     over the density. The function is summed as a series (DLMF 8.11.4) or a continued fraction
     (8.9.2), and its derivative with it.
-
-    >>> from calque import random
-    >>> round(float(random.gamma_slope(3.0, 2.5)), 12)
-    0.96336182884
     """
     dtype = np.result_type(np.asarray(a), np.asarray(x), np.float16)
     a, x = np.broadcast_arrays(np.asarray(a, float), np.asarray(x, float))
@@ -133,14 +106,7 @@ def gamma_slope(a: Any, x: Any) -> Any:
 
 
 def log_gamma_slope(a: Any, y: Any) -> Any:
-    """The derivative of the logarithm ``y`` of a gamma number by its shape parameter.
-
-    ``a`` is that parameter.
-
-    >>> from calque import random
-    >>> round(float(random.log_gamma_slope(3.0, np.log(2.5))), 12)
-    0.385344731536
-    """
+    """Compute the slope of the logarithm ``y`` of a gamma number by its shape parameter."""
     y = np.asarray(y)
     x = np.exp(y)
     x = np.where(x == 0, np.finfo(x.dtype).tiny, x)
@@ -161,7 +127,7 @@ def _slope_by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _slope_by_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The slope by the convergents of a continued fraction, and their derivatives by ``a``."""
+    """By numerators and denominators of the convergents, and their derivatives by ``a``."""
     b = x + 1.0 - a
     before, now = np.zeros((4, len(a))), np.zeros((4, len(a)))  # A, B, A', B'
     before[1], now[0], now[1], now[3] = 1.0, 1.0, b, -1.0
