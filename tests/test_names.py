@@ -33,9 +33,9 @@ WORD = re.compile(r"(?<![a-z])rounds?(?![a-z])|(?<![A-Z])Rounds?(?![a-z])|(?<![A
 ROUNDS_STAY = {
     "transpiler/ir/old_pass_names.py": "aliases until the next release",
     "tests/test_names.py": "this file",
-    "runtime/random/threefry.py": "the rounds of Threefry",
+    "transpiler/prng/threefry.py": "the rounds of Threefry",
     "runtime/vecmath/random_numbers.py": "the rounds of Threefry",
-    "runtime/random/normals.py": "rounding",
+    "transpiler/prng/normals.py": "rounding",
     "tests/battery": "users' programs, whose generated text is compared",
     "tests/compositions": "users' programs, whose generated text is compared",
     "tests/lane_programs.py": "users' programs, whose generated text is compared",

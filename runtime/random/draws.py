@@ -159,7 +159,7 @@ def loggamma(key: Any, a: Any, shape: Shape | None = None, dtype: Any = None) ->
 
 
 def gamma_slope(a: Any, x: Any) -> Any:
-    """How a gamma number ``x`` changes with its shape parameter: implicit reparametrization.
+    """The derivative of a gamma number ``x`` by its shape: implicit reparametrization.
 
     Figurnov, Mohamed and Mnih (2018): minus the derivative of the distribution function by ``a``,
     over the density. The function is summed as a series (DLMF 8.11.4) or a continued fraction
@@ -173,7 +173,7 @@ def gamma_slope(a: Any, x: Any) -> Any:
 
 
 def log_gamma_slope(a: Any, y: Any) -> Any:
-    """How the logarithm ``y`` of a gamma number changes with its shape parameter.
+    """The derivative of the logarithm ``y`` of a gamma number by its shape parameter.
 
     ``a`` is that parameter.
 
@@ -185,7 +185,7 @@ def log_gamma_slope(a: Any, y: Any) -> Any:
 
 
 def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How often what happens ``lam`` times in the mean happens.
+    """Poisson numbers: counts of an event that happens ``lam`` times in the mean.
 
     Knuth's method below 10, else Hörmann's PTRS, "The transformed rejection method for generating
     Poisson random variables" (1993), in float32 as JAX has it.
@@ -203,7 +203,7 @@ def poisson(key: Any, lam: Any, shape: Shape | None = None, dtype: Any = None) -
 
 
 def binomial(key: Any, n: Any, p: Any, shape: Shape | None = None, dtype: Any = None) -> Any:
-    """How many of ``n`` trials succeed, each with probability ``p``; floats, unless asked.
+    """The number of ``n`` trials that succeed, each with probability ``p``; floats by default.
 
     By the lengths of runs where ``n p`` is at most 10, else Hörmann's BTRS, "The generation of
     binomial random variates" (1993).

@@ -1,6 +1,6 @@
 """Counts: Poisson and binomial numbers, by the rejection methods of JAX.
 
-Elements of one call share their keys round by round, and one that is accepted is drawn again while
+Elements of one call share their keys in each iteration, and an accepted one is drawn again while
 others are not: so JAX does, and to give its numbers, so do we.
 """
 
@@ -28,7 +28,7 @@ _STIRLING = (
     *(0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.010411265261972),
     *(0.00925546218271273, 0.00833056343336287),
 )
-# draws one round of some rows: what is accepted, and the counts
+# draws one iteration of some rows: the accepted ones, and the counts
 Draw = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -60,7 +60,7 @@ def _rows(
 
 
 def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """How many uniform numbers have a product above exp(-rate)."""
+    """The number of uniform draws whose product stays above exp(-rate)."""
     count, logs = np.zeros(rate.shape, int), np.zeros_like(rate)
     rows = np.flatnonzero(np.any(logs > -rate, axis=1))
     while len(rows):
@@ -157,7 +157,7 @@ def _binomial(
 
 
 def _runs(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """How many runs of failures, each with its success, fit into the trials."""
+    """The number of runs of failures, each with its success, that fit into the trials."""
     log_failure = np.log1p(-q)
     found, length = np.zeros_like(q), np.zeros_like(q)
     rows = np.flatnonzero(np.any(length <= count, axis=1))
@@ -205,7 +205,7 @@ def _tried(keys: np.ndarray, count: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """What Stirling's formula for the logarithm of ``k!`` leaves out."""
+    """The part of the logarithm of ``k!`` that Stirling's formula leaves out."""
     small = k <= 9
     k = np.clip(k, 0, 9)
     square = (k + 1) * (k + 1)

@@ -1,4 +1,4 @@
-"""What a key gives at one place of an array: the numbers of ``runtime/vecmath/random_numbers.py``.
+"""Random numbers at one place of an array, as in ``runtime/vecmath/random_numbers.py``.
 
 So kernels run as plain Python, for a debugger to step through.
 """

@@ -43,7 +43,7 @@ def multiply_add(a: Any, b: Any, c: Any) -> Any:
 
 
 def _product_error(a: Any, b: Any) -> Any:
-    """What rounding takes from a product (Dekker 1971)."""
+    """The rounding error of a product (Dekker 1971)."""
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
     return ((a_high * b_high - a * b) + a_high * b_low + a_low * b_high) + a_low * b_low
 
