@@ -93,7 +93,8 @@ _EXAMPLES = {
   calque check model.py:loss --args "f8[4], {'W': f8[3,4]}\"""",
     "explain": """\
   calque explain model.py:loss --transform "jit(grad(f))"
-  calque explain model.py:loss --parallel""",
+  calque explain model.py:loss --parallel
+  calque explain model.py:loss --why interchange""",
     "cache": """\
   calque cache info""",
     "verify": """\
@@ -151,6 +152,8 @@ def _add_commands(
     target(explain)
     told = "say instead which loops run on threads, and why the others do not"
     explain.add_argument("--parallel", action="store_true", help=told)
+    told = "say instead what a pass of kernels did with each loop, and why not; or all"
+    explain.add_argument("--why", metavar="PASS", help=told)
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
     told, asked = "what is there; or remove it all", ("info", "clear")
     kept.add_argument("what", choices=asked, metavar="{info,clear}", help=told)
@@ -204,7 +207,8 @@ def _cache(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     transform = options.transform or (None if options.parallel else "grad(f)")
     fn, args = resolve(options.target, transform, options.args)
-    print(calque.explain(fn, *args, parallel=options.parallel).rstrip("\n"))
+    asked = {"parallel": options.parallel, "why": options.why}
+    print(calque.explain(fn, *args, **asked).rstrip("\n"))
     return 0
 
 

@@ -22,10 +22,11 @@ from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.frontend.trace import Traced, trace
-from calque.transpiler.ir import core
+from calque.transpiler.ir import core, debug
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.phases import spread_phases
+from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import ArrayType, Dim
@@ -245,6 +246,7 @@ KERNEL_PASSES = (
         when=_on_cores,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass("remove_dead_code", lambda w: remove_dead_code(w.function), optional=True),
     Pass(
@@ -279,7 +281,13 @@ KERNEL_PASSES = (
         optional=True,
     ),
     _remove_invariant_phis(),
-    Pass("gather", _gather, needs=[ELEMENTS, PHASES, OWN_PHIS], optional=True, reorders=True),
+    Pass(
+        *("gather", _gather),
+        needs=[ELEMENTS, PHASES, OWN_PHIS],
+        optional=True,
+        reorders=True,
+        explains=True,
+    ),
     Pass(
         "hoist_checks",
         lambda w: hoist_checks(w.function, w.builder, w.target.can_compile, w.target.may_raise),
@@ -302,6 +310,7 @@ KERNEL_PASSES = (
         after=["gather"],
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         "split_index_set",
@@ -320,6 +329,7 @@ KERNEL_PASSES = (
         makes=[INDEPENDENT],
         when=_on_cores,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("sort_scatters", lambda w: sort_scatters(w.function, w.builder)),
@@ -485,14 +495,17 @@ def to_kernels(
     comparing: bool = True,
     target: Target = NUMBA,
     few: dict[str, int] | None = None,
+    remarks: bool = False,
 ) -> Traced:
     """Write the arrays' statements as loops over scalars, for kernels with these options.
 
     ``traced`` stays as it is, for other variants. ``sizes`` are those of the arguments' axes in the
     call at hand, by their symbols; ``few`` are written into the program. Without ``comparing``,
-    NumPy does in loops, too, what depends on sizes that only a run knows.
+    NumPy does in loops, too, what depends on sizes that only a run knows. With ``remarks``, or
+    under ``CALQUE_REMARKS=1``, the builder keeps what each pass did with each loop, and why.
     """
     traced = traced.copied(few or {})
+    traced.builder.remarks = {} if remarks or debug.shows_remarks() else None
     traced.builder.dims.actual = dict(sizes or {})
     traced.function.kernel_options = dict(options or {})
     name_parameters(traced.function)
@@ -505,4 +518,6 @@ def to_kernels(
     traced.choices = dict(traced.builder.dims.choices)
     traced.inner = inner_sizes(traced.function, traced.builder)
     traced.target = target
+    if debug.shows_remarks():
+        debug.show_text("\n".join(remark_lines(traced.builder)), always=True)
     return traced

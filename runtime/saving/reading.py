@@ -31,7 +31,10 @@ from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placeme
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
+from calque.transpiler.ir.old_pass_names import OLD_NAMES
+from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
+from calque.transpiler.pipeline import KERNEL_PASSES, to_kernels
 
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
@@ -281,13 +284,15 @@ def _differentiated(transformed: Transformed) -> list[str]:
     ]
 
 
-def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
+def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None) -> str:
     """Report what the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 
     For a jitted function the report also says where each line runs: in kernels, in a call of
     NumPy's or SciPy's, or in a Python loop, with what keeps it out of the kernels; for
     ``calque.parallel(f)``, which loops run on threads, and why others do not. With
-    ``parallel=True`` it says that alone, for any function.
+    ``parallel=True`` it says that alone, for any function. With ``why="interchange"``, or the name
+    of another pass that explains itself, it says for each loop what that pass did with it, or why
+    it left it as it is; ``why="all"`` says so for all such passes.
 
     ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
     which to explain it. Raises what the transformation raises.
@@ -297,6 +302,8 @@ def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
     Nothing is saved: the reverse phase has all it needs at hand.
     """
     try:
+        if why is not None:
+            return _remarks(_without_jit(_as_transformed(fn)), args, why)
         made = api.parallel(fn) if parallel else fn
         transformed = _as_transformed(made)
         program = transformed.program(*args) if parallel else transformed.asked(tried, args)
@@ -313,6 +320,17 @@ def explain(fn: Any, *args: Any, parallel: bool = False) -> str:
     except Exception as error:
         hide_own_frames(error)
         raise
+
+
+def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
+    """What the passes of kernels did with each loop, and why; of one pass, or of all."""
+    names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
+    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
+    if policy != "all" and policy not in names:
+        raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
+    made = to_kernels(transformed.program(*args).traced, remarks=True)
+    lines = remark_lines(made.builder, None if policy == "all" else policy)
+    return "\n".join(lines) or f"{policy} considers no loop of {transformed.generated_name()}."
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:

@@ -1,7 +1,8 @@
 """Debug output on stderr, chosen by environment variables.
 
 ``CALQUE_DEBUG=1`` prints the generated text, ``CALQUE_DEBUG=2`` also the change that each pass
-makes, as a diff; ``CALQUE_PRINT_AFTER=reverse`` prints the program after one pass.
+makes, as a diff; ``CALQUE_PRINT_AFTER=reverse`` prints the program after one pass;
+``CALQUE_REMARKS=1`` prints what passes did with each loop, and why they left it as it is.
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
     return result
 
 
-def show_text(text: str) -> None:
-    """Print generated text under ``CALQUE_DEBUG=1`` and above."""
-    if level() >= 1:
+def shows_remarks() -> bool:
+    """True if passes say what they do with each loop, and why: under ``CALQUE_REMARKS=1``."""
+    return os.environ.get("CALQUE_REMARKS", "0") not in ("", "0")
+
+
+def show_text(text: str, always: bool = False) -> None:
+    """Print generated text under ``CALQUE_DEBUG=1`` and above, other text ``always``."""
+    if always or level() >= 1:
         print(text, file=sys.stderr)

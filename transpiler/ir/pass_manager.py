@@ -50,7 +50,8 @@ class Pass:
     ``needs`` and ``makes``: facts; earlier facts that are not in ``keeps`` no longer hold after it.
     ``after``: the names of passes that come before. ``optional``: numbers are right without it.
     ``reorders``: it changes the order in which floats are added or multiplied, so that it is left
-    out under ``jit(f, reassociate=False)``.
+    out under ``jit(f, reassociate=False)``. ``explains``: it notes a remark for each loop that it
+    considers, for ``calque explain --why``.
 
     >>> tidy = Pass("tidy", lambda work: None, makes=("tidy",))
     >>> walk = Pass("walk", lambda work: None, needs=("tidy",), after=("tidy",))
@@ -66,6 +67,7 @@ class Pass:
     makes: Sequence[str] = ()
     optional: bool = False
     reorders: bool = False
+    explains: bool = False
     when: Callable[[Work], bool] = field(default=lambda work: True)
 
 

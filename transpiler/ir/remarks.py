@@ -7,6 +7,7 @@ Remarks are kept only if someone asked for them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calque.transpiler.errors import Origin
@@ -42,12 +43,17 @@ class Remark:
         """
         place = f"line {self.loop.line}, " if self.loop else ""
         if self.refused is None:
-            return [f"{self.policy}: {place}{self.counter} is rewritten"]
+            return [f"{self.policy}: {place}{self.counter} is rewritten", *_quoted([self.loop])]
         statements = self.refused.statements
         named = [f"line {o.statement_line or o.line}" if o else "a statement" for o in statements]
         told = f"{self.policy}: {place}{self.counter} stays: {self.refused.words.format(*named)}"
-        known = {o.statement_line or o.line: o.text.strip() for o in statements if o}
-        return [told, *(f"{line}: {text}" for line, text in sorted(known.items()))]
+        return [told, *_quoted([*statements, self.loop])]
+
+
+def _quoted(origins: Sequence[Origin | None]) -> list[str]:
+    """The user's lines of some statements, in order."""
+    known = {o.statement_line or o.line: (o.statement or o.text).strip() for o in origins if o}
+    return [f"{line}: {text.splitlines()[0]}" for line, text in sorted(known.items())]
 
 
 def missed(builder: Builder, policy: str, loop: For | While, refused: Refused) -> None:
@@ -62,5 +68,22 @@ def applied(builder: Builder, policy: str, loop: For | While) -> None:
 
 def _note(builder: Builder, policy: str, loop: For | While, refused: Refused | None) -> None:
     if builder.remarks is not None:
-        counter = f"for {loop.index.name or '_'}" if isinstance(loop, For) else "while"
+        counter = "while"
+        if isinstance(loop, For):
+            over = " over elements" if loop.scheduled else ""
+            counter = f"for {loop.index.name or '_'}{over}"
         builder.remarks.setdefault(Remark(policy, loop.origin, counter, refused))
+
+
+def remark_lines(builder: Builder, policy: str | None = None) -> list[str]:
+    """All remarks, or those of one pass, as text: each loop, with the lines that it is about."""
+    found = [r for r in builder.remarks or () if policy in (None, r.policy)]
+    return [line for r in sorted(found, key=_order) for line in _indented(r.lines())]
+
+
+def _order(remark: Remark) -> tuple[int, str]:
+    return remark.loop.line if remark.loop else 0, remark.policy
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [lines[0], *(f"    {line}" for line in lines[1:])]

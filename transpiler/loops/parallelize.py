@@ -18,6 +18,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.effects import ends_call, is_access
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.verdicts import (
     CARRIED,
@@ -53,6 +54,7 @@ def _mark(block: Block, builder: Builder, around: list[For | While], explained: 
             tried = not around or (len(around) == 1 and not _is_threads(around[0]) and _is_nest(s))
             if tried or explained:
                 s.verdict = judged(s, builder)
+                _remark(s, s.verdict, builder)
             if tried and s.verdict is not None and s.verdict.parallel:
                 made += upward(s, builder)
                 s.parallel = True
@@ -66,6 +68,13 @@ def _mark(block: Block, builder: Builder, around: list[For | While], explained: 
                 _mark(inner, builder, around, explained)
         made.append(s)
     block.statements[:] = made
+
+
+def _remark(s: For, verdict: Verdict, builder: Builder) -> None:
+    if verdict.parallel:
+        applied(builder, "mark_parallel", s)
+    else:
+        missed(builder, "mark_parallel", s, Refused(verdict.words, verdict.statements))
 
 
 def _is_threads(s: For | While) -> bool:

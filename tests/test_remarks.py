@@ -1,0 +1,101 @@
+"""Remarks: for each loop of the user's, what a pass did with it, or the reason why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calque
+from calque import cli
+from calque.transpiler import pipeline
+
+TEXT = '''\
+import numpy as np
+
+
+def columns(A):
+    n, m = A.shape
+    Q = A.copy()
+    R = np.zeros((m, m))
+    for k in range(m):
+        for j in range(k + 1, m):
+            for i in range(n):
+                Q[i, j] -= Q[i, k] * R[k, j]
+    return Q
+
+
+def scattered(x, k):
+    y = np.zeros(10)
+    for i in range(len(x)):
+        y[k[i]] += x[i]
+    for i in range(1, len(x)):
+        x[i] = 0.5 * x[i - 1] + x[i]
+    return y
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(TEXT)
+    return path
+
+
+def function(file: Path, name: str) -> object:
+    namespace: dict[str, object] = {"__name__": "program", "__file__": str(file)}
+    exec(compile(TEXT, str(file), "exec"), namespace)
+    return namespace[name]
+
+
+def test_a_loop_that_is_interchanged_is_named(file: Path) -> None:
+    text = calque.explain(function(file, "columns"), np.ones((5, 4)), why="interchange")
+    assert "interchange: line 9, for j is rewritten" in text
+    assert "9: for j in range(k + 1, m):" in text
+
+
+def test_a_loop_that_stays_has_a_reason_and_the_line(file: Path) -> None:
+    fn = calque.jit(function(file, "scattered"))
+    text = calque.explain(fn, np.ones(5), np.arange(5), why="distribute")
+    assert (
+        "distribute: line 17, for i stays: line 18 has an index that is computed in the loop\n"
+        "    17: for i in range(len(x)):\n"
+        "    18: y[k[i]] += x[i]\n"
+    ) in text
+
+
+def test_all_passes_that_explain_themselves(file: Path) -> None:
+    text = calque.explain(function(file, "scattered"), np.ones(5), np.arange(5), why="all")
+    assert "mark_parallel: line 19, for i stays: line 20 reads x[i - 1]" in text
+    assert "gather: line 17, for i stays" in text
+
+
+def test_the_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["explain", f"{file}:columns", "--why", "interchange", "--transform", "jit(f)"]
+    assert cli.main([*command, "--args", "f8[n,m]"]) == 0
+    assert "interchange: line 9, for j is rewritten" in capsys.readouterr().out
+
+
+def test_a_pass_without_reasons_is_refused(file: Path) -> None:
+    with pytest.raises(ValueError, match='"all", or one of .*interchange'):
+        calque.explain(function(file, "columns"), np.ones((5, 4)), why="remove_dead_code")
+
+
+def test_remarks_are_printed_where_the_environment_asks(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CALQUE_REMARKS", "1")
+    calque.source(calque.jit(function(file, "columns")), np.ones((5, 4)))
+    assert "interchange: line 9, for j is rewritten" in capsys.readouterr().err
+
+
+def test_every_pass_that_explains_itself_gives_a_remark(file: Path) -> None:
+    """A pass is not declared to explain itself without a remark on some loop of these programs."""
+    asked = {each.name for each in pipeline.KERNEL_PASSES if each.explains}
+    said = ""
+    for name, args in (("columns", (np.ones((5, 4)),)), ("scattered", (np.ones(5), np.arange(5)))):
+        fn = function(file, name)
+        said += calque.explain(fn, *args, why="all")
+        said += calque.explain(calque.grad(lambda *a, fn=fn: np.sum(fn(*a))), *args, why="all")
+    assert asked <= {line.partition(":")[0] for line in said.splitlines()}
