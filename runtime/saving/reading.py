@@ -323,7 +323,7 @@ def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None)
 
 
 def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
-    """What the passes of kernels did with each loop, and why; of one pass, or of all."""
+    """The remarks of one pass of kernels on each loop, or those of all passes."""
     names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
     policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
     if policy != "all" and policy not in names:

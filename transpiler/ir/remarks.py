@@ -25,7 +25,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Remark:
-    """What a pass did with a loop of the user's, or the reason why it did nothing."""
+    """The action of a pass on a loop of the user's, or the reason why there was none."""
 
     policy: str  # the name of the pass
     loop: Origin | None

@@ -73,7 +73,7 @@ def _knuth(keys: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _until_accepted(keys: np.ndarray, like: np.ndarray, draw: Draw) -> np.ndarray:
-    """Rounds of each row, until all of its elements have been accepted once."""
+    """Draw for each row until all of its elements have been accepted once."""
     found, accepted = np.full_like(like, -1), np.zeros(like.shape, bool)
     rows = np.arange(len(keys))
     while len(rows):
