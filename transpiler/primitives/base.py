@@ -35,6 +35,7 @@ from calque.transpiler.ir.builder import (
 from calque.transpiler.ir.core import Block, If, Var
 from calque.transpiler.ir.types import ArrayType, elementwise_dtype
 from calque.transpiler.primitives.guards import note_branch
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype, typed
 from calque.transpiler.primitives.record import Primitive, apply, register
 from calque.transpiler.primitives.scaling import definition, scale, scaled_where
 
@@ -404,13 +405,19 @@ def bilinear(
 def opaque(
     name: str,
     function: Callable[..., Any],
-    infer: Callable[..., Any],
+    infer: str | Callable[..., Any],
     spelling: str | Callable[..., str],
     jvp: Callable[..., Any] | None = None,
     vjp: Callable[..., Any] | None = None,
+    dtypes: Callable[..., Any] = linalg_dtype,
     **options: Any,
 ) -> Primitive:
-    """Declare a function with everything given by hand (see ``Primitive`` for the signatures)."""
+    """Declare a function with everything given by hand (see ``Primitive`` for the signatures).
+
+    One of matrices has a signature in place of ``infer``, and ``dtypes`` of the operands' types.
+    """
+    if isinstance(infer, str):
+        options["signature"], infer = infer, typed(infer, dtypes)
     return register(
         Primitive(name, function, infer, spelling, kind="opaque", jvp=jvp, vjp=vjp, **options)
     )

@@ -27,7 +27,6 @@ from calque.transpiler.primitives.batched import (
     Rule,
     aligned,
     all_batched,
-    as_it_is,
     batches,
     counting,
     flat_rows,
@@ -39,6 +38,7 @@ from calque.transpiler.primitives.batched import (
 )
 from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.einsum import einsum, expand
+from calque.transpiler.primitives.matrix_signatures import lacking, parsed
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -61,20 +61,42 @@ def _contract(a: Any, b: Any, batched: Flags, left: str, right: str, output: str
     return apply(einsum, a, b, subscripts=f"{terms[0]},{terms[1]}->z{output}")
 
 
+def stacked(primitive: Primitive) -> Rule:
+    """The batch rule by a signature: NumPy's stack, in which vectors are matrices of one column."""
+    operands, results = parsed(primitive.signature)
+
+    def rule(args: Args, batched: Flags, params: Params) -> Any:
+        ranks = list(map(rank_of, args, batched))
+        lacked = list(map(lacking, operands, ranks))
+        depth = max(r - len(n) + len(no) for r, n, no in zip(ranks, operands, lacked, strict=True))
+        whole = [
+            lift(_indexed(x, names, no, None, has), depth + len(names), has)
+            for x, names, no, has in zip(args, operands, lacked, batched, strict=True)
+        ]
+        found, no = apply(primitive, *whole, **params), frozenset[str]().union(*lacked)
+        if len(results) == 1:
+            return _indexed(found, results[0], no, 0)
+        return tuple(_indexed(x, names, no, 0) for x, names in zip(found, results, strict=True))
+
+    return rule
+
+
+def _indexed(x: Any, names: Any, lacked: Any, at: Any, has: bool = True) -> Any:
+    """A stack with the axes that vectors lack put in, where ``at`` is None, or taken out."""
+    if lacked.isdisjoint(names):
+        return x
+    index = [at if n in lacked else slice(None) for n in names]
+    if index[-1] == at:
+        return x[..., at]
+    return x[(..., *index)] if at == 0 else x[(*[slice(None)] * has, *index)]
+
+
 @batches(products.matmul)
 def _matmul(args: Args, batched: Flags, params: Params) -> Any:
     (a, b), ranks = args, tuple(rank_of(x, has) for x, has in zip(args, batched, strict=True))
     if max(ranks) <= 2:
         return _product(a, b, batched, ranks)
-    if ranks[0] == 1:
-        a = a[:, None, :] if batched[0] else a[None, :]
-    if ranks[1] == 1:
-        b = b[..., None]
-    a, b = aligned((a, b), batched)
-    result = a @ b
-    if ranks[0] == 1:
-        return result[..., 0, :]
-    return result[..., 0] if ranks[1] == 1 else result
+    return stacked(products.matmul)(args, batched, params)
 
 
 def _same_length(a: Any, b: Any) -> bool:
@@ -263,23 +285,18 @@ for _record in (
     *(decompositions.cholesky, decompositions.qr, decompositions.eigh, decompositions.eigvalsh),
     *(decompositions.svd, decompositions.full_svd, decompositions.svdvals, norms.matrix_rank),
 ):
-    _record.batch = as_it_is(_record)
+    _record.batch = stacked(_record)
 
 
 @batches(linalg.solve)
 def _solve(args: Args, batched: Flags, params: Params) -> Any:
-    (a, b), solve = args, linalg.solve
-    ranks = rank_of(a, batched[0]), rank_of(b, batched[1])
-    if ranks == (2, 1) and not batched[0]:
-        return apply(solve, a, b.T).T
-    if ranks[1] == 1:
-        b = b[..., None]
-        a = lift(a, max(ranks[0], 2)) if batched[0] else a
-        b = lift(b, ranks[0]) if batched[1] else b
-        return apply(solve, a, b)[..., 0]
-    a, b = aligned((a, b), batched)
-    b = b if batched[1] else spread(b, a.shape[0])
-    return apply(solve, a, b)
+    """Right sides of one matrix are the columns of one system."""
+    a, b = args
+    if a.ndim == b.ndim == 2 and batched == (False, True):
+        return apply(linalg.solve, a, b.T).T
+    if not batched[1] and b.ndim > 1:
+        b, batched = spread(b, a.shape[0]), (True, True)
+    return stacked(linalg.solve)((a, b), batched, params)
 
 
 @batches(linalg.multi_dot)

@@ -12,9 +12,9 @@ import numpy as np
 
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
-from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import apply, implements, opaque
-from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
+from calque.transpiler.primitives.linalg import matrices, transposed
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 
@@ -68,7 +68,7 @@ def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[A
 cholesky = opaque(
     "np.linalg.cholesky",
     np.linalg.cholesky,
-    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "(n,n)->(n,n)",
     "np.linalg.cholesky({0})",
     in_loops="cholesky_factor({0})",
     jvp=_cholesky_jvp,
@@ -86,34 +86,23 @@ cholesky = opaque(
 @implements(np.linalg.cholesky)
 def np_cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """``np.linalg.cholesky``."""
-    a = _refuse_complex(matrices(a, "cholesky", True), "cholesky")
+    a = _refuse_complex(matrices(a, "cholesky"), "cholesky")
     return transposed(apply(cholesky, transposed(a))) if upper else apply(cholesky, a)
 
 
 # qr
 
 
-def smaller_dim(rows: DimLike, columns: DimLike) -> DimLike:
-    """The smaller of two dimensions; a symbol where it is not known which."""
-    difference = current().dims.resolve(rows - columns)
-    if isinstance(difference, int):
-        return columns if difference >= 0 else rows
-    return current().dims.unknown("min", rows, columns)
-
-
-def _infer_qr(a: Any) -> tuple[ArrayType, ArrayType]:
-    rows, columns = a.dims[-2:]
-    inner = smaller_dim(rows, columns)
-    dtype, batch = linalg_dtype(a.type), a.dims[:-2]
-    return ArrayType(dtype, (*batch, rows, inner)), ArrayType(dtype, (*batch, inner, columns))
+def rows_to_columns(a: Array, what: str) -> int:
+    """The number of rows minus that of columns; sizes that leave it open are asked for."""
+    difference = current().dims.resolve(a.dims[-2] - a.dims[-1])
+    if not isinstance(difference, int):
+        raise current().needs_dims(a.dims[-2:], what)
+    return difference
 
 
 def _check_tall(a: Array) -> None:
-    rows, columns = a.dims[-2:]
-    difference = current().dims.resolve(rows - columns)
-    if not isinstance(difference, int):
-        raise current().needs_dims([rows, columns], "Which of two sizes is smaller")
-    if difference < 0:
+    if rows_to_columns(a, "Which of two sizes is smaller") < 0:
         raise NotDifferentiable(
             "np.linalg.qr has a derivative only where there are at least as many rows as columns.",
             current().origin,
@@ -147,7 +136,7 @@ def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ..
 qr = opaque(
     "np.linalg.qr",
     np.linalg.qr,
-    _infer_qr,
+    "(m,n)->(m,min(m,n)),(min(m,n),n)",
     "np.linalg.qr({0})",
     jvp=_qr_jvp,
     vjp=_qr_vjp,
@@ -165,11 +154,6 @@ def np_qr(a: Any, mode: str = "reduced") -> Any:
 
 
 # eigh
-
-
-def _infer_eigh(a: Any, uplo: str) -> tuple[ArrayType, ArrayType]:
-    dtype = linalg_dtype(a.type)
-    return ArrayType(dtype, a.dims[:-1]), ArrayType(dtype, a.dims)
 
 
 def by_gaps(x: Any, w: Array) -> Any:
@@ -199,7 +183,7 @@ def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 eigh = opaque(
     "np.linalg.eigh",
     lambda a, uplo: np.linalg.eigh(a, uplo),
-    _infer_eigh,
+    "(n,n)->(n),(n,n)",
     lambda args, p: "np.linalg.eigh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
     jvp=_eigh_jvp,
     vjp=_eigh_vjp,
@@ -215,9 +199,7 @@ eigh = opaque(
 @implements(np.linalg.eigh)
 def np_eigh(a: Any, UPLO: str = "L") -> Any:
     """``np.linalg.eigh``: eigenvalues and eigenvectors, a namedtuple."""
-    return EighResult(
-        *apply(eigh, _refuse_complex(matrices(a, "eigh", True), "eigh"), uplo=UPLO.upper())
-    )
+    return EighResult(*apply(eigh, _refuse_complex(matrices(a, "eigh"), "eigh"), uplo=UPLO.upper()))
 
 
 def _eigvalsh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -234,7 +216,7 @@ def _eigvalsh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[A
 eigvalsh = opaque(
     "np.linalg.eigvalsh",
     lambda a, uplo: np.linalg.eigvalsh(a, uplo),
-    lambda a, uplo: ArrayType(linalg_dtype(a.type), a.dims[:-1]),
+    "(n,n)->(n)",
     lambda args, p: "np.linalg.eigvalsh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
     jvp=_eigvalsh_jvp,
     vjp=_eigvalsh_vjp,
@@ -245,22 +227,10 @@ eigvalsh = opaque(
 @implements(np.linalg.eigvalsh)
 def np_eigvalsh(a: Any, UPLO: str = "L") -> Array:
     """``np.linalg.eigvalsh``."""
-    return apply(
-        eigvalsh, _refuse_complex(matrices(a, "eigvalsh", True), "eigvalsh"), uplo=UPLO.upper()
-    )
+    return apply(eigvalsh, _refuse_complex(matrices(a, "eigvalsh"), "eigvalsh"), uplo=UPLO.upper())
 
 
 # svd
-
-
-def _infer_svd(a: Any) -> tuple[ArrayType, ...]:
-    rows, columns = a.dims[-2:]
-    inner, batch, dtype = smaller_dim(rows, columns), a.dims[:-2], linalg_dtype(a.type)
-    return (
-        ArrayType(dtype, (*batch, rows, inner)),
-        ArrayType(dtype, (*batch, inner)),
-        ArrayType(dtype, (*batch, inner, columns)),
-    )
 
 
 def _ratio(x: Any, s: Any) -> Any:
@@ -305,7 +275,7 @@ def _plus(a: Any, b: Any) -> Any:
 svd = opaque(
     "np.linalg.svd",
     lambda a: np.linalg.svd(a, full_matrices=False),
-    _infer_svd,
+    "(m,n)->(m,min(m,n)),(min(m,n)),(min(m,n),n)",
     "np.linalg.svd({0}, full_matrices=False)",
     jvp=_svd_jvp,
     vjp=_svd_vjp,
@@ -328,7 +298,7 @@ def _svdvals_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 svdvals = opaque(
     "np.linalg.svdvals",
     np.linalg.svdvals,
-    lambda a: _infer_svd(a)[1],
+    "(m,n)->(min(m,n))",
     "np.linalg.svd({0}, compute_uv=False)",
     jvp=_svdvals_jvp,
     vjp=_svdvals_vjp,
@@ -336,19 +306,9 @@ svdvals = opaque(
 )
 
 
-def _infer_full_svd(a: Any) -> tuple[ArrayType, ...]:
-    rows, columns = a.dims[-2:]
-    u, s, vt = _infer_svd(a)
-    return u.with_dims([*u.dims[:-1], rows]), s, vt.with_dims([*a.dims[:-2], columns, columns])
-
-
 def _check_square(a: Array) -> None:
     """The factors of a square matrix are those of the thin one."""
-    rows, columns = a.dims[-2:]
-    difference = current().dims.resolve(rows - columns)
-    if not isinstance(difference, int):
-        raise current().needs_dims([rows, columns], "Whether a matrix is square")
-    if difference:
+    if rows_to_columns(a, "Whether a matrix is square"):
         raise NotDifferentiable(
             "np.linalg.svd with full_matrices=True has no derivative.",
             current().origin,
@@ -373,7 +333,7 @@ def _full_svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[A
 full_svd = opaque(
     "np.linalg.svd of all columns",
     np.linalg.svd,
-    _infer_full_svd,
+    "(m,n)->(m,m),(min(m,n)),(n,n)",
     "np.linalg.svd({0})",
     jvp=_full_svd_jvp,
     vjp=_full_svd_vjp,
@@ -403,28 +363,13 @@ FUNCTIONS[np.linalg.svdvals] = lambda a, /: np_svd(a, compute_uv=False)
 # lstsq
 
 
-def _infer_lstsq(a: Any, b: Any, rcond: Any) -> tuple[ArrayType, ...]:
-    dtype = linalg_dtype(a.type, b.type)
-    rows, columns = a.dims
-    current().unify(rows, b.dims[0])
-    return (
-        ArrayType(dtype, (columns, *b.dims[1:])),
-        ArrayType(dtype, (current().dims.fresh(),)),
-        ArrayType(np.dtype("i4")),
-        ArrayType(dtype, (smaller_dim(rows, columns),)),
-    )
-
-
 def _columns(x: Any) -> Any:
     return x[:, None] if x.ndim == 1 else x
 
 
 def _is_tall(a: Array) -> bool:
     """True if a matrix has more rows than columns, so that there are residuals."""
-    difference = current().dims.resolve(a.dims[0] - a.dims[1])
-    if not isinstance(difference, int):
-        raise current().needs_dims(a.dims, "Whether np.linalg.lstsq has residuals")
-    return difference > 0
+    return rows_to_columns(a, "Whether np.linalg.lstsq has residuals") > 0
 
 
 def _lstsq_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -464,8 +409,9 @@ def _lstsq_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
 lstsq = opaque(
     "np.linalg.lstsq",
     lambda a, b, rcond: np.linalg.lstsq(a, b, rcond),
-    _infer_lstsq,
+    "(m,n),(m,k?)->(n,k?),(r),(),(min(m,n))",
     lambda args, p: f"np.linalg.lstsq({{0}}, {{1}}, rcond={p['rcond']})",
+    dtypes=lambda *ts: (*[linalg_dtype(*ts)] * 2, np.dtype("i4"), linalg_dtype(*ts)),
     jvp=_lstsq_jvp,
     vjp=_lstsq_vjp,
     samples=cases(

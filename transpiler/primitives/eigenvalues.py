@@ -16,21 +16,22 @@ import numpy as np
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply, implements, opaque
-from calque.transpiler.primitives.linalg import linalg_dtype, matrices, transposed
+from calque.transpiler.primitives.linalg import matrices, transposed
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 
 EigResult = type(np.linalg.eig(np.eye(1)))
 
 
-def _complex_dtype(a: Any) -> np.dtype:
-    return np.result_type(linalg_dtype(type_of(a)), np.complex64)
+def _complex_dtype(t: ArrayType) -> np.dtype:
+    return np.result_type(linalg_dtype(t), np.complex64)
 
 
 def _as_complex(a: Any) -> str:
     """The text that converts NumPy's result to complex; empty where it is complex already."""
     if type_of(a).dtype.kind == "c":
         return ""
-    name = "complex" if _complex_dtype(a) == np.complex128 else "np.complex64"
+    name = "complex" if _complex_dtype(type_of(a)) == np.complex128 else "np.complex64"
     return f".astype({name})"
 
 
@@ -39,13 +40,8 @@ def _spell_eig(args: Any, params: Any) -> str:
     return f"[part{cast} for part in np.linalg.eig({{0}})]" if cast else "np.linalg.eig({0})"
 
 
-def _infer_eig(a: Any) -> tuple[ArrayType, ArrayType]:
-    t, dtype = type_of(a), _complex_dtype(a)
-    return ArrayType(dtype, t.dims[:-1]), ArrayType(dtype, t.dims)
-
-
 def _eig(a: np.ndarray) -> tuple[np.ndarray, ...]:
-    return tuple(part.astype(_complex_dtype(a)) for part in np.linalg.eig(a))
+    return tuple(part.astype(_complex_dtype(type_of(a))) for part in np.linalg.eig(a))
 
 
 def _apart(w: Any) -> Any:
@@ -103,8 +99,9 @@ def _apart_from_one_another(*shape: int, dtype: str = "f8") -> Drawn:
 eig = opaque(
     "np.linalg.eig",
     _eig,
-    _infer_eig,
+    "(n,n)->(n),(n,n)",
     _spell_eig,
+    dtypes=_complex_dtype,
     jvp=_eig_jvp,
     vjp=_eig_vjp,
     samples=cases(
@@ -118,7 +115,7 @@ eig = opaque(
 @implements(np.linalg.eig)
 def np_eig(a: Any) -> Any:
     """``np.linalg.eig``: eigenvalues and eigenvectors, a namedtuple; always complex."""
-    return EigResult(*apply(eig, matrices(a, "eig", True)))
+    return EigResult(*apply(eig, matrices(a, "eig")))
 
 
 def _eigvals_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -133,9 +130,10 @@ def _eigvals_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 
 eigvals = opaque(
     "np.linalg.eigvals",
-    lambda a: np.linalg.eigvals(a).astype(_complex_dtype(a)),
-    lambda a: ArrayType(_complex_dtype(a), type_of(a).dims[:-1]),
+    lambda a: np.linalg.eigvals(a).astype(_complex_dtype(type_of(a))),
+    "(n,n)->(n)",
     lambda args, p: "np.linalg.eigvals({0})" + _as_complex(args[0]),
+    dtypes=_complex_dtype,
     jvp=_eigvals_jvp,
     vjp=_eigvals_vjp,
     samples=cases(case(_apart_from_one_another(3, 3)), case(_apart_from_one_another(2, 2, 2))),
@@ -145,4 +143,4 @@ eigvals = opaque(
 @implements(np.linalg.eigvals)
 def np_eigvals(a: Any) -> Array:
     """``np.linalg.eigvals``; always complex."""
-    return apply(eigvals, matrices(a, "eigvals", True))
+    return apply(eigvals, matrices(a, "eigvals"))

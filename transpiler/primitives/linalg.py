@@ -21,21 +21,13 @@ def transposed(x: Any) -> Any:
     return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
 
 
-def matrices(x: Any, name: str, square: bool = False) -> Array:
+def matrices(x: Any, name: str) -> Array:
     """An operand of a linear algebra function: floating, of rank two at least."""
     x = FUNCTIONS[np.asarray](x)
     if x.ndim < 2:
         message = f"{name}: {x.ndim}-dimensional array given, at least two wanted"
         raise ShapeError(message, current().origin)
-    if square:
-        current().unify(x.dims[-2], x.dims[-1])
     return x
-
-
-def linalg_dtype(*types: Any) -> np.dtype:
-    """float32 and complex64 stay; integers become float64."""
-    dtype = promote(list(types))[0]
-    return dtype if dtype.kind in "fc" else np.dtype("f8")
 
 
 def _regular(*shape: int, dtype: str = "f8") -> Drawn:
@@ -57,7 +49,7 @@ _SQUARE = cases(
 inv = opaque(
     "np.linalg.inv",
     np.linalg.inv,
-    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "(n,n)->(n,n)",
     "np.linalg.inv({0})",
     in_loops="matrix_inverse({0})",
     jvp=_first_only(lambda d, y, a: -y @ d @ y),
@@ -65,19 +57,19 @@ inv = opaque(
     fresh=True,
     samples=_SQUARE,
 )
-FUNCTIONS[np.linalg.inv] = lambda a: apply(inv, matrices(a, "inv", True))
+FUNCTIONS[np.linalg.inv] = lambda a: apply(inv, matrices(a, "inv"))
 
 det = opaque(
     "np.linalg.det",
     np.linalg.det,
-    lambda a: ArrayType(linalg_dtype(a.type), a.dims[:-2]),
+    "(n,n)->()",
     "np.linalg.det({0})",
     in_loops="determinant({0})",
     jvp=_first_only(lambda d, y, a: y * np.trace(np.linalg.solve(a, d), axis1=-2, axis2=-1)),
     vjp=_first_only(lambda d, y, a: _on_matrices(d * y) * transposed(np.linalg.inv(a))),
     samples=_SQUARE,
 )
-FUNCTIONS[np.linalg.det] = lambda a: apply(det, matrices(a, "det", True))
+FUNCTIONS[np.linalg.det] = lambda a: apply(det, matrices(a, "det"))
 
 
 def _on_matrices(x: Any) -> Any:
@@ -100,7 +92,7 @@ def _slogdet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 slogdet = opaque(
     "np.linalg.slogdet",
     np.linalg.slogdet,
-    lambda a: (ArrayType(linalg_dtype(a.type), a.dims[:-2]),) * 2,
+    "(n,n)->(),()",
     "np.linalg.slogdet({0})",
     in_loops="sign_and_logdet({0})",
     jvp=_slogdet_jvp,
@@ -113,7 +105,7 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 @implements(np.linalg.slogdet)
 def np_slogdet(a: Any) -> Any:
     """``np.linalg.slogdet``: sign and logarithm, a namedtuple."""
-    a = matrices(a, "slogdet", True)
+    a = matrices(a, "slogdet")
     if a.dtype.kind == "c":
         raise UnsupportedFunction(
             "np.linalg.slogdet of complex matrices has no rule.", current().origin
@@ -124,15 +116,7 @@ def np_slogdet(a: Any) -> Any:
 # solve
 
 
-def infer_solve(a: Any, b: Any) -> ArrayType:
-    """The type of the ``x`` with ``a @ x == b``: a vector only where ``b`` has rank one."""
-    dtype = linalg_dtype(a.type, b.type)
-    if b.ndim == 1:
-        current().unify(a.dims[-1], b.dims[0])
-        return ArrayType(dtype, a.dims[:-1])
-    current().unify(a.dims[-1], b.dims[-2])
-    batch = current().broadcast([a.dims[:-2], b.dims[:-2]])
-    return ArrayType(dtype, (*batch, *b.dims[-2:]))
+SYSTEM = "(n,n),(n,k?)->(n,k?)"  # the x with a @ x == b: a vector only where b has rank one
 
 
 def solve_in_cupy(args: Any, params: Any = None) -> str:
@@ -170,7 +154,7 @@ def _solve_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any,
 solve = opaque(
     "np.linalg.solve",
     np.linalg.solve,
-    infer_solve,
+    SYSTEM,
     "np.linalg.solve({0}, {1})",
     cupy=solve_in_cupy,
     in_loops="solve({0}, {1})",
@@ -191,7 +175,7 @@ solve = opaque(
 @implements(np.linalg.solve)
 def np_solve(a: Any, b: Any) -> Array:
     """``np.linalg.solve``: a vector only where ``b`` has rank one."""
-    return apply(solve, matrices(a, "solve", True), FUNCTIONS[np.asarray](b))
+    return apply(solve, matrices(a, "solve"), FUNCTIONS[np.asarray](b))
 
 
 # pinv
@@ -216,9 +200,7 @@ def _pinv_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 pinv = opaque(
     "np.linalg.pinv",
     lambda a, rcond, hermitian: np.linalg.pinv(a, rcond, hermitian=hermitian),
-    lambda a, rcond, hermitian: ArrayType(
-        linalg_dtype(a.type), (*a.dims[:-2], a.dims[-1], a.dims[-2])
-    ),
+    "(m,n)->(n,m)",
     lambda args, p: "np.linalg.pinv({0}" + ("" if p["rcond"] is None else f", {p['rcond']}") + ")",
     jvp=_pinv_jvp,
     vjp=_pinv_vjp,
@@ -249,7 +231,8 @@ def np_pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 @implements(np.linalg.matrix_power)
 def np_matrix_power(a: Any, n: Any) -> Any:
     """``np.linalg.matrix_power``, by the products that NumPy takes."""
-    a, n = matrices(a, "matrix_power", True), known_int(n, "The exponent of matrix_power")
+    a, n = matrices(a, "matrix_power"), known_int(n, "The exponent of matrix_power")
+    current().unify(a.dims[-2], a.dims[-1])
     if n == 0:
         unit = FUNCTIONS[np.eye](a.shape[-1], dtype=a.dtype)
         return unit if a.ndim == 2 else np.broadcast_to(unit, a.shape).copy()

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
-from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.ir.types import ArrayType
-from calque.transpiler.primitives.base import Primitive, apply, implements, opaque, register
+from calque.transpiler.primitives.base import Primitive, apply, implements, opaque
 from calque.transpiler.primitives.decompositions import svd
 from calque.transpiler.primitives.elementwise import or_infinite
-from calque.transpiler.primitives.linalg import linalg_dtype, matrices
+from calque.transpiler.primitives.linalg import matrices
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.shapes import normalize_tuple
 
@@ -213,17 +214,16 @@ def np_cond(x: Any, p: Any = None) -> Any:
     return np_norm(x, p, (-2, -1)) * np_norm(np.linalg.inv(x), p, (-2, -1))
 
 
-matrix_rank = register(
-    Primitive(
-        "np.linalg.matrix_rank",
-        lambda a, tol: np.linalg.matrix_rank(a, tol),
-        lambda a, tol: ArrayType(np.dtype(np.intp), type_of(a).dims[:-2]),
-        lambda args, p: (
-            "np.linalg.matrix_rank({0}" + ("" if p["tol"] is None else f", {p['tol']}") + ")"
-        ),
-        nondifferentiable=True,
-        samples=cases(case((3, 3), tol=None), case((2, 3, 2), tol=None)),
-    )
+matrix_rank = opaque(
+    "np.linalg.matrix_rank",
+    lambda a, tol: np.linalg.matrix_rank(a, tol),
+    "(m,n)->()",
+    lambda args, p: (
+        "np.linalg.matrix_rank({0}" + ("" if p["tol"] is None else f", {p['tol']}") + ")"
+    ),
+    dtypes=lambda t: np.dtype(np.intp),
+    nondifferentiable=True,
+    samples=cases(case((3, 3), tol=None), case((2, 3, 2), tol=None)),
 )
 
 

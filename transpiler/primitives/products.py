@@ -12,20 +12,11 @@ from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, kno
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand, strong
+from calque.transpiler.primitives.matrix_signatures import typed
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
 
-
-def _infer_matmul(a: Any, b: Any) -> ArrayType:
-    if not a.ndim or not b.ndim:
-        raise ShapeError("matmul: an operand has no dimensions; write * instead of @")
-    dtype, _ = promote([a.type, b.type])
-    left, right = a.dims, b.dims
-    current().unify(left[-1], right[-2] if len(right) > 1 else right[-1])
-    batch = current().broadcast([left[:-2], right[:-2]])
-    rows = left[-2:-1]
-    columns = right[-1:] if len(right) > 1 else ()
-    return ArrayType(dtype, tuple(batch) + tuple(rows) + tuple(columns))
+_PRODUCT = "(m?,n),(n,k?)->(m?,k?)"
 
 
 def _swap(x: Any) -> Any:
@@ -35,7 +26,7 @@ def _swap(x: Any) -> Any:
 @bilinear(
     "np.matmul",
     np.matmul,
-    _infer_matmul,
+    typed(_PRODUCT, lambda a, b: promote([a, b])[0]),
     "{0} @ {1}",
     fresh=True,
     samples=cases(
@@ -54,6 +45,7 @@ def _swap(x: Any) -> Any:
         case(single(2, 3), single(3, 1)),
     ),
     guard=guards.of_matmul,
+    signature=_PRODUCT,
     infix="dot",
 )
 def matmul(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
@@ -82,7 +74,11 @@ def _all_rows(a: Array) -> Any:
 @implements(np.matmul, np.linalg.matmul, op="matmul")
 def np_matmul(a: Any, b: Any, out: Any = None, *, dtype: Any = None, **rest: Any) -> Any:
     """``a @ b``."""
-    result = apply(matmul, operand(a), operand(b))
+    a, b = operand(a), operand(b)
+    if not type_of(a).ndim or not type_of(b).ndim:
+        message = "matmul: an operand has no dimensions; write * instead of @"
+        raise ShapeError(message, current().origin)
+    result = apply(matmul, a, b)
     return finish(result if dtype is None else FUNCTIONS["cast"](result, dtype), out)
 
 

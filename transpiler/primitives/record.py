@@ -36,6 +36,7 @@ class Primitive:
     kind: str = "opaque"
 
     # rules
+    signature: str = ""  # of a function of matrices: see matrix_signatures.py
     jvp: Callable[..., Any] | None = None
     vjp: Callable[..., Any] | None = None
     batch: Callable[..., Any] | None = None

@@ -13,11 +13,10 @@ import numpy as np
 
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
-from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import decompositions
 from calque.transpiler.primitives.base import apply, opaque
-from calque.transpiler.primitives.decompositions import by_gaps
-from calque.transpiler.primitives.linalg import linalg_dtype, transposed
+from calque.transpiler.primitives.decompositions import by_gaps, rows_to_columns
+from calque.transpiler.primitives.linalg import transposed
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -58,7 +57,7 @@ _EIGH_CASES = cases(
 eigh = opaque(
     "linalg.eigh",
     several("eigh"),
-    lambda a, **params: decompositions.eigh.infer(a, "L"),
+    decompositions.eigh.signature,
     spelled("eigh", **_USUAL),
     cupy=lambda args, p: f"np.linalg.eigh({{0}}{_half(p)})",
     jvp=lambda dots, outs, args, p: decompositions.eigh.jvp(dots, outs, args, _uplo(p)),  # type: ignore[misc]
@@ -85,7 +84,7 @@ def _values_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
 eigenvalues = opaque(
     "linalg.eigh of values",
     lambda a, **params: scipys("eigh")(a, eigvals_only=True, **params),
-    lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims[:-1]),
+    decompositions.eigvalsh.signature,
     _values_text,
     cupy=lambda args, p: f"np.linalg.eigvalsh({{0}}{_half(p)})",
     jvp=_values_jvp,
@@ -131,7 +130,7 @@ def _pair_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 pair = opaque(
     "linalg.eigh of two",
     several("eigh"),
-    lambda a, b, **params: decompositions.eigh.infer(a, "L"),
+    "(n,n),(n,n)->(n),(n,n)",
     spelled("eigh", 2, **_USUAL),
     cupy=Lacking(
         "with c = np.linalg.inv(np.linalg.cholesky(b)): w, y = np.linalg.eigh(c @ a @ c.T), and"
@@ -163,7 +162,7 @@ def _eigh(
     driver: Any = None,
 ) -> Any:
     check_hints("eigh", {"overwrite_a": overwrite_a, "overwrite_b": overwrite_b})
-    values, a = flag(eigvals_only, "eigvals_only"), real(matrix(a, "eigh", True), "eigh")
+    values, a = flag(eigvals_only, "eigvals_only"), real(matrix(a, "eigh"), "eigh")
     if subset_by_value is not None:
         raise refused("eigh", "subset_by_value", "the length of the result depends on the data")
     if subset_by_index is not None and not values:
@@ -176,8 +175,7 @@ def _eigh(
     if b is None:
         found = apply(eigenvalues if values else eigh, a, **how)
     else:
-        b = real(matrix(b, "eigh", True), "eigh")
-        current().unify(a.dims[0], b.dims[0])
+        b = real(matrix(b, "eigh"), "eigh")
         found = apply(pair, a, b, **how)
         found = found[0] if values else found
     if subset_by_index is not None:
@@ -205,7 +203,7 @@ _SVD_CASES = cases(
 svd = opaque(
     "linalg.svd",
     lambda a, **params: scipys("svd")(a, full_matrices=False, **params),
-    lambda a, **params: decompositions.svd.infer(a),
+    decompositions.svd.signature,
     lambda args, p: f"linalg.svd({{0}}, full_matrices=False{options(p, lapack_driver='gesdd')})",
     cupy="np.linalg.svd({0}, full_matrices=False)",
     jvp=decompositions.svd.jvp,
@@ -216,7 +214,7 @@ svd = opaque(
 singular_values = opaque(
     "linalg.svd of values",
     lambda a, **params: scipys("svd")(a, compute_uv=False, **params),
-    lambda a, **params: decompositions.svd.infer(a)[1],
+    decompositions.svdvals.signature,
     lambda args, p: f"linalg.svd({{0}}, compute_uv=False{options(p, lapack_driver='gesdd')})",
     cupy="np.linalg.svd({0}, compute_uv=False)",
     jvp=lambda dots, outs, args, params: decompositions.svdvals.jvp(dots, outs, args, {}),  # type: ignore[misc]
@@ -227,7 +225,7 @@ singular_values = opaque(
 full_svd = opaque(
     "linalg.svd of all columns",
     scipys("svd"),
-    lambda a, **params: decompositions.full_svd.infer(a),
+    decompositions.full_svd.signature,
     spelled("svd", lapack_driver="gesdd"),
     cupy="np.linalg.svd({0})",
     jvp=decompositions.full_svd.jvp,
@@ -263,16 +261,8 @@ def _svdvals(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
 # qr
 
 
-def _rows_to_columns(a: Array, what: str) -> int:
-    """The number of rows minus that of columns; sizes that leave it open are asked for."""
-    difference = current().dims.resolve(a.dims[-2] - a.dims[-1])
-    if not isinstance(difference, int):
-        raise current().needs_dims(a.dims[-2:], what)
-    return difference
-
-
 def _check_determined(a: Array) -> None:
-    if _rows_to_columns(a, "Which of two sizes is smaller") > 0:
+    if rows_to_columns(a, "Which of two sizes is smaller") > 0:
         raise NotDifferentiable(
             "scipy.linalg.qr with mode='full' of a matrix with more rows than columns has no "
             "derivative: columns of q are not determined.",
@@ -291,15 +281,10 @@ def _full_qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     return decompositions.qr.vjp(cotangents, outs, args, params)  # type: ignore[misc]
 
 
-def _infer_full_qr(a: Any, check_finite: bool) -> tuple[ArrayType, ArrayType]:
-    dtype = linalg_dtype(a.type)
-    return ArrayType(dtype, (*a.dims[:-1], a.dims[-2])), ArrayType(dtype, a.dims)
-
-
 qr = opaque(
     "linalg.qr",
     lambda a, check_finite: several("qr")(a, mode="economic", check_finite=check_finite),
-    lambda a, check_finite: decompositions.qr.infer(a),
+    decompositions.qr.signature,
     lambda args, params: f'linalg.qr({{0}}, mode="economic"{options(params)})',
     cupy="np.linalg.qr({0})",
     jvp=decompositions.qr.jvp,
@@ -314,7 +299,7 @@ qr = opaque(
 full_qr = opaque(
     "linalg.qr of all columns",
     several("qr"),
-    _infer_full_qr,
+    "(m,n)->(m,m),(m,n)",
     spelled("qr"),
     cupy='np.linalg.qr({0}, mode="complete")',
     jvp=_full_qr_jvp,
@@ -326,7 +311,7 @@ full_qr = opaque(
 def _triangular_factor(a: Array, how: dict[str, Any]) -> Any:
     """The second factor as ``mode="r"`` gives it: with as many rows as the matrix has."""
     r = apply(qr, a, **how)[1]
-    more = _rows_to_columns(a, "How many rows of r are zeros")
+    more = rows_to_columns(a, "How many rows of r are zeros")
     if more <= 0:
         return r
     zeros = FUNCTIONS[np.zeros]((more, a.shape[1]), r.dtype)

@@ -12,10 +12,10 @@ import numpy as np
 
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, current
-from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import scipy_in_cupy
 from calque.transpiler.primitives.base import apply, opaque
-from calque.transpiler.primitives.linalg import infer_solve, linalg_dtype, transposed
+from calque.transpiler.primitives.linalg import SYSTEM, transposed
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import (
@@ -82,7 +82,7 @@ _FACTOR_CASES = cases(
 cholesky = opaque(
     "linalg.cholesky",
     scipys("cholesky"),
-    lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims),
+    "(n,n)->(n,n)",
     spelled("cholesky", lower=False),
     cupy=lambda args, p: scipy_in_cupy.cholesky(p["lower"]),
     jvp=lambda dots, outs, args, p: (_factor_dot(dots[0], args[0], outs[0], p["lower"]),),
@@ -93,7 +93,7 @@ cholesky = opaque(
 
 def _decomposed(name: str, a: Any, lower: Any, overwrite_a: Any, check_finite: Any) -> Any:
     check_hints(name, {"overwrite_a": overwrite_a})
-    a = real(matrix(a, name, True), name)
+    a = real(matrix(a, name), name)
     return a, {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
 
 
@@ -126,7 +126,7 @@ def _cho_factor_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple
 cho_factor = opaque(
     "linalg.cho_factor",
     lambda a, lower, check_finite: scipys("cho_factor")(a, lower, check_finite=check_finite)[0],
-    lambda a, **params: ArrayType(linalg_dtype(a.type), a.dims),
+    "(n,n)->(n,n)",
     spelled("cho_factor", after="[0]", lower=False),
     cupy=lambda args, p: scipy_in_cupy.cho_factor(p["lower"]),
     jvp=_cho_factor_jvp,
@@ -171,7 +171,7 @@ def _cho_solve_text(args: Any, params: dict[str, Any]) -> str:
 cho_solve = opaque(
     "linalg.cho_solve",
     lambda c, b, lower, check_finite: scipys("cho_solve")((c, lower), b, check_finite=check_finite),
-    lambda c, b, **params: infer_solve(c, b),
+    SYSTEM,
     _cho_solve_text,
     cupy=lambda args, p: scipy_in_cupy.cho_solve(p["lower"]),
     jvp=_cho_solve_jvp,
@@ -190,7 +190,7 @@ cho_solve = opaque(
 def _cho_solve(c_and_lower: Any, b: Any, overwrite_b: Any = False, check_finite: Any = True) -> Any:
     check_hints("cho_solve", {"overwrite_b": overwrite_b})
     c, lower = c_and_lower
-    c, b = real(matrix(c, "cho_solve", True), "cho_solve"), real(sides(b, "cho_solve"), "cho_solve")
+    c, b = real(matrix(c, "cho_solve"), "cho_solve"), real(sides(b, "cho_solve"), "cho_solve")
     how = {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
     return apply(cho_solve, c, b, **how)
 
@@ -236,11 +236,9 @@ def _lu_factor_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[
 lu_factor = opaque(
     "linalg.lu_factor",
     several("lu_factor"),
-    lambda a, check_finite: (
-        ArrayType(linalg_dtype(a.type), a.dims),
-        ArrayType(np.dtype("i4"), a.dims[:-1]),
-    ),
+    "(n,n)->(n,n),(n)",
     spelled("lu_factor"),
+    dtypes=lambda a: (linalg_dtype(a), np.dtype("i4")),
     jvp=_lu_factor_jvp,
     vjp=_lu_factor_vjp,
     samples=cases(
@@ -254,7 +252,7 @@ lu_factor = opaque(
 @means("scipy.linalg", "lu_factor")
 def _lu_factor(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
     check_hints("lu_factor", {"overwrite_a": overwrite_a})
-    a = matrix(a, "lu_factor", True)
+    a = matrix(a, "lu_factor")
     return apply(lu_factor, a, check_finite=flag(check_finite, "check_finite"))
 
 
@@ -303,8 +301,9 @@ def _pivots(count: int) -> np.ndarray:
 lu_solve = opaque(
     "linalg.lu_solve",
     lambda lu, piv, b, **params: scipys("lu_solve")((lu, piv), b, **params),
-    lambda lu, piv, b, **params: infer_solve(lu, b),
+    "(n,n),(p),(n,k?)->(n,k?)",
     _lu_solve_text,
+    dtypes=lambda lu, piv, b: linalg_dtype(lu, b),
     jvp=_lu_solve_jvp,
     vjp=_lu_solve_vjp,
     samples=cases(
@@ -329,7 +328,7 @@ def _lu_solve(
 ) -> Any:
     check_hints("lu_solve", {"overwrite_b": overwrite_b})
     lu, piv = lu_and_piv
-    lu, b, piv = matrix(lu, "lu_solve", True), sides(b, "lu_solve"), FUNCTIONS[np.asarray](piv)
+    lu, b, piv = matrix(lu, "lu_solve"), sides(b, "lu_solve"), FUNCTIONS[np.asarray](piv)
     if piv.dtype.kind not in "iu":
         message = f"The pivots of scipy.linalg.lu_solve are integers, not {piv.dtype}."
         raise UnsupportedFunction(message, current().origin)

@@ -24,6 +24,7 @@ from calque.transpiler.primitives import (
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
 from calque.transpiler.primitives.batched_axes import reduction
+from calque.transpiler.primitives.batched_products import stacked
 from calque.transpiler.primitives.linalg import transposed
 from calque.transpiler.primitives.scipy_linalg import finite, triangle
 
@@ -98,21 +99,14 @@ def _stacked(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
     """The batch rule of a function that NumPy has."""
 
     def rule(args: Args, batched: Flags, params: Params) -> Any:
-        return IN_NUMPY[primitive](_over_stacks(batched), args, params)
+        rank = rank_of(args[-1], batched[-1])
+
+        def over(a: Any, b: Any) -> Any:
+            return linalg.solve.batch((a, b), (a.ndim > 2, b.ndim > rank), {})  # type: ignore[misc]
+
+        return IN_NUMPY[primitive](over, args, params)
 
     return rule
-
-
-def _over_stacks(batched: Flags) -> Over:
-    """Systems of which the matrix, the right sides or both differ from example to example."""
-    has = list(batched)
-
-    def over(a: Any, b: Any) -> Any:
-        found = linalg.solve.batch((a, b), tuple(has), {})  # type: ignore[misc]
-        has[1] = True
-        return found
-
-    return over
 
 
 for _record in IN_NUMPY:
@@ -130,7 +124,7 @@ for _record, _numpys in (
 
     _record.batch = _alike
 
-scipy_matrices.expm.batch = as_it_is(scipy_matrices.expm)
+scipy_matrices.expm.batch = stacked(scipy_matrices.expm)
 
 
 @batches(scipy_matrices.frechet)
@@ -157,22 +151,13 @@ def _check_version(primitive: Primitive) -> None:
 def _own_stack(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
     def rule(args: Args, batched: Flags, params: Params) -> Any:
         _check_version(primitive)
-        return apply(primitive, *all_batched(args, batched), **params)
+        return stacked(primitive)(all_batched(args, batched), (True,) * len(args), params)
 
     return rule
 
 
 for _record in (
     *(scipy_eigen.eigh, scipy_eigen.eigenvalues, scipy_eigen.pair, scipy_linalg.pinv),
-    *(scipy_factors.lu_factor, scipy_eigen.full_qr),
+    *(scipy_factors.lu_factor, scipy_factors.lu_solve, scipy_eigen.full_qr),
 ):
     _record.batch = _own_stack(_record)
-
-
-@batches(scipy_factors.lu_solve)
-def _lu_solve(args: Args, batched: Flags, params: Params) -> Any:
-    _check_version(scipy_factors.lu_solve)
-    vector = rank_of(args[2], batched[2]) == 1
-    lu, piv, b = all_batched(args, batched)
-    x = apply(scipy_factors.lu_solve, lu, piv, b[..., None] if vector else b, **params)
-    return x[..., 0] if vector else x

@@ -15,8 +15,9 @@ from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import linalg, norms, scipy_in_cupy
-from calque.transpiler.primitives.base import Primitive, apply, opaque
-from calque.transpiler.primitives.linalg import linalg_dtype, transposed
+from calque.transpiler.primitives.base import apply, opaque
+from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_modules import Lazy, means
@@ -66,7 +67,7 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def matrix(a: Any, name: str, square: bool = False) -> Array:
+def matrix(a: Any, name: str) -> Array:
     """The matrix that a function of ``scipy.linalg`` is given, with a dtype that LAPACK has."""
     a = FUNCTIONS[np.asarray](a)
     if a.ndim > 2:
@@ -78,8 +79,6 @@ def matrix(a: Any, name: str, square: bool = False) -> Array:
     if a.ndim != 2:
         message = f"scipy.linalg.{name}: {a.ndim}-dimensional array given, a matrix wanted"
         raise ShapeError(message, current().origin)
-    if square:
-        current().unify(a.dims[-2], a.dims[-1])
     return for_lapack(a, name)
 
 
@@ -202,7 +201,7 @@ def _solved(a: Any, b: Any, assume_a: Any, **params: Any) -> Any:
 solve = opaque(
     "linalg.solve",
     _solved,
-    lambda a, b, **params: linalg.infer_solve(a, b),
+    linalg.SYSTEM,
     spelled("solve", 2, assume_a=None, lower=False),
     cupy=lambda args, params: scipy_in_cupy.solve(params, _ONE_TRIANGLE),
     jvp=_solve_jvp,
@@ -229,7 +228,7 @@ def _solve(
     transposed: Any = False,
 ) -> Any:
     check_hints("solve", {"overwrite_a": overwrite_a, "overwrite_b": overwrite_b})
-    a, b, low = matrix(a, "solve", True), sides(b, "solve"), flag(lower, "lower")
+    a, b, low = matrix(a, "solve"), sides(b, "solve"), flag(lower, "lower")
     check, turned = flag(check_finite, "check_finite"), flag(transposed, "transposed")
     if assume_a in ("upper triangular", "lower triangular"):
         how = {"lower": assume_a.startswith("lower"), "trans": int(turned), "check_finite": check}
@@ -301,7 +300,7 @@ def _triangular_samples() -> Any:
 solve_triangular = opaque(
     "linalg.solve_triangular",
     scipys("solve_triangular"),
-    lambda a, b, **params: linalg.infer_solve(a, b),
+    linalg.SYSTEM,
     spelled("solve_triangular", 2, trans=0, lower=False, unit_diagonal=False),
     jvp=_triangular_jvp,
     vjp=_triangular_vjp,
@@ -330,7 +329,7 @@ def _solve_triangular(
     check_finite: Any = True,
 ) -> Any:
     check_hints("solve_triangular", {"overwrite_b": overwrite_b})
-    a, b = matrix(a, "solve_triangular", True), sides(b, "solve_triangular")
+    a, b = matrix(a, "solve_triangular"), sides(b, "solve_triangular")
     turned, conjugate = transposition(trans, a)
     return apply(
         solve_triangular,
@@ -346,12 +345,6 @@ def _solve_triangular(
 # inverses, determinants, norms
 
 
-def _as_numpys(name: str, infer: Any, samples: Any, **rules: Any) -> Primitive:
-    """A function of one matrix with the rules of that of ``np.linalg``."""
-    own = {"samples": samples, "cupy": f"np.linalg.{name}({{0}})", **rules}
-    return opaque(f"linalg.{name}", scipys(name), infer, spelled(name), **own)
-
-
 _SQUARE = cases(
     case(regular(3, 3), check_finite=True),
     case(regular(1, 1), check_finite=False),
@@ -364,10 +357,13 @@ def _inverse_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     return (-y_t @ cotangents[0] @ y_t,)
 
 
-inv = _as_numpys(
-    "inv",
-    lambda a, check_finite: ArrayType(linalg_dtype(a.type), a.dims),
-    _SQUARE,
+inv = opaque(
+    "linalg.inv",
+    scipys("inv"),
+    linalg.inv.signature,
+    spelled("inv"),
+    cupy="np.linalg.inv({0})",
+    samples=_SQUARE,
     jvp=lambda dots, outs, args, params: (-outs[0] @ dots[0] @ outs[0],),
     vjp=_inverse_vjp,
 )
@@ -385,13 +381,16 @@ def _inv(
     check_hints("inv", {"overwrite_a": overwrite_a})
     if assume_a not in (None, "gen", "general"):
         raise refused("inv", f"assume_a={assume_a!r}", "leave assume_a out")
-    return apply(inv, matrix(a, "inv", True), check_finite=flag(check_finite, "check_finite"))
+    return apply(inv, matrix(a, "inv"), check_finite=flag(check_finite, "check_finite"))
 
 
-det = _as_numpys(
-    "det",
-    lambda a, check_finite: ArrayType(np.result_type(linalg_dtype(a.type), np.float64)),
-    _SQUARE,
+det = opaque(
+    "linalg.det",
+    scipys("det"),
+    linalg.det.signature,
+    spelled("det"),
+    dtypes=lambda a: np.result_type(linalg_dtype(a), np.float64),
+    samples=_SQUARE,
     cupy=lambda args, p: scipy_in_cupy.in_dtype("np.linalg.det({0})", args[0], np.dtype("f8")),
     jvp=lambda dots, outs, args, params: (
         outs[0] * np.trace(apply(solve, args[0], dots[0], **_GENERAL)),
@@ -405,7 +404,7 @@ det = _as_numpys(
 @means("scipy.linalg", "det")
 def _det(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
     check_hints("det", {"overwrite_a": overwrite_a})
-    return apply(det, matrix(a, "det", True), check_finite=flag(check_finite, "check_finite"))
+    return apply(det, matrix(a, "det"), check_finite=flag(check_finite, "check_finite"))
 
 
 def _by_blas(x: Array, ord: Any, axis: Any, keepdims: bool) -> bool:
@@ -470,7 +469,7 @@ def _norm(
 pinv = opaque(
     "linalg.pinv",
     scipys("pinv"),
-    lambda a, **params: ArrayType(linalg_dtype(a.type), (*a.dims[:-2], a.dims[-1], a.dims[-2])),
+    linalg.pinv.signature,
     spelled("pinv", atol=None, rtol=None),
     cupy=lambda args, params: scipy_in_cupy.pinv(params, linalg_dtype(args[0].type)),
     jvp=linalg.pinv.jvp,

@@ -8,9 +8,9 @@ import numpy as np
 
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current
-from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply, opaque, zeros_like
-from calque.transpiler.primitives.linalg import linalg_dtype, transposed
+from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import matrix, scipys
 from calque.transpiler.primitives.scipy_modules import means
@@ -58,8 +58,9 @@ def _frechet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 frechet = opaque(
     "linalg.expm_frechet",
     lambda a, e: scipys("expm_frechet")(a, e, compute_expm=False),
-    lambda a, e: ArrayType(np.result_type(linalg_dtype(a.type, e.type), np.float64), a.dims),
+    "(n,n),(n,n)->(n,n)",
     "linalg.expm_frechet({0}, {1}, compute_expm=False)",
+    dtypes=lambda a, e: np.result_type(linalg_dtype(a, e), np.float64),
     cupy=(  # a block of the exponential of [[a, e], [0, a]]
         "linalg.expm(np.kron(np.eye(2), {0}) + np.kron(np.eye(2, k=1), {1}))"
         "[:len({0}), len({0}):]"
@@ -72,7 +73,7 @@ frechet = opaque(
 expm = opaque(
     "linalg.expm",
     scipys("expm"),
-    lambda a: ArrayType(linalg_dtype(a.type), a.dims),
+    "(n,n)->(n,n)",
     "linalg.expm({0})",
     jvp=lambda dots, outs, args, params: (along(args[0], dots[0]),),
     vjp=lambda bars, outs, args, params: (along(transposed(args[0]), bars[0]),),
@@ -82,7 +83,7 @@ expm = opaque(
 
 @means("scipy.linalg", "expm")
 def _expm(A: Any) -> Any:
-    return apply(expm, matrix(A, "expm", True))
+    return apply(expm, matrix(A, "expm"))
 
 
 @means("scipy.linalg", "expm_frechet")
@@ -92,8 +93,7 @@ def _expm_frechet(
     if method not in (None, "SPS") or not check_finite:
         message = "scipy.linalg.expm_frechet with method= or check_finite= has no rule."
         raise UnsupportedFunction(message, current().origin)
-    a, e = matrix(A, "expm_frechet", True), matrix(E, "expm_frechet", True)
-    current().unify(a.dims[0], e.dims[0])
+    a, e = matrix(A, "expm_frechet"), matrix(E, "expm_frechet")
     along = apply(frechet, a, e)
     return (apply(expm, a), along) if compute_expm else along
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from calque.transpiler.primitives.base import opaque
-from calque.transpiler.primitives.linalg import infer_solve, solve_in_cupy
+from calque.transpiler.primitives.linalg import SYSTEM, solve_in_cupy
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 
 
@@ -20,7 +20,7 @@ def _low(*shape: int, dtype: str = "f8") -> Drawn:
 solve_triangular = opaque(
     "solve_triangular",
     lambda a, b, lower: np.linalg.solve(a, b),
-    lambda a, b, lower: infer_solve(a, b),
+    SYSTEM,
     lambda args, params: f"solve_triangular({{0}}, {{1}}, lower={params['lower']})",
     cupy=solve_in_cupy,
     nondifferentiable=True,
