@@ -30,12 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.codegen.numba.called_functions import (
-    DRAWN,
-    HALF_POWERS,
-    VECTOR,
-    numpy_name,
-)
+from calque.transpiler.codegen.numba.called_functions import DRAWN, HALF_POWERS, VECTORIZED
+from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS
 
 # in the order of their definitions: each module uses only those before it
 _MODULES = (
@@ -80,24 +76,10 @@ class VectorFunction:
         return load(self.name_in(dtype))
 
 
-# what a function is in plain Python, where that is not NumPy's function of one argument
-_PLAIN = {
-    "exp10": "np.power(10.0, x)",
-    "expit": "1.0 / (1.0 + np.exp(-x))",
-    "log_expit": "-np.logaddexp(0.0, -x)",
-    "logit": "np.log(x / (1.0 - x))",
-    "erf": "math.erf(x)",
-    "erfc": "math.erfc(x)",
-    "erfcx": "math.exp(x * x) * math.erfc(x)",
-    "atan2": "np.arctan2(x, y)",
-    "hypot": "np.hypot(x, y)",
-    "pow": "np.power(x, y)",
-    **{name: f"np.power(x, {exponent!r})" for exponent, name in HALF_POWERS.items()},
-}
 # a primitive's ``scalar`` -> its vector function
 FUNCTIONS = {
-    name: VectorFunction(name, _PLAIN.get(name, f"{numpy_name(name)}(x)"))
-    for name in (*VECTOR, "pow", *HALF_POWERS.values())
+    **{n: VectorFunction(n, SCALAR_FUNCTIONS[n].value) for n in (*VECTORIZED, "pow")},
+    **{n: VectorFunction(n, f"np.power(x, {e!r})") for e, n in HALF_POWERS.items()},
 }
 
 

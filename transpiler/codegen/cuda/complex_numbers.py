@@ -22,6 +22,7 @@ import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import CASTS, c_type
 from calque.transpiler.codegen.numba.scalar_text import plain_type
+from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS
 from calque.transpiler.ir.core import Apply
 from calque.transpiler.primitives import complexes, scalars
 from calque.transpiler.primitives.elementwise import divide, float_power, power, reciprocal, where
@@ -317,9 +318,7 @@ _TEXTS |= {
     )
     for op in "+-*/"
 }
-_FUNCTIONS = frozenset(
-    "abs exp exp2 expm1 log log2 log10 sqrt sin cos tan sinh cosh tanh isnan isinf isfinite".split()
-)
+_FUNCTIONS = {name for name, f in SCALAR_FUNCTIONS.items() if "cuda" in f.of_complex}
 _OF_REALS = ("abs", "isnan", "isinf", "isfinite", *CASTS)  # functions with a real result
 _POWERS = (power, float_power, scalars.pow_)
 _ARITHMETIC = re.compile(r"\{\d\} [-+*] \{\d\}")

@@ -25,6 +25,7 @@ from calque.transpiler.codegen.cuda.integers import (
 )
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
 from calque.transpiler.codegen.numba.scalar_text import finds_place, loop_dtypes, plain_type
+from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS
 from calque.transpiler.codegen.text.spelling import dtype_name
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir import core
@@ -60,16 +61,8 @@ from calque.transpiler.primitives.logic import (
 from calque.transpiler.primitives.record import Lacking, Primitive
 from calque.transpiler.primitives.sorting import searchsorted
 
-# Functions that CUDA has under the primitive's name; those for float end in f.
-_SAME = (
-    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
-    " asinh acosh atanh cbrt erf erfc erfcx hypot sqrt floor ceil trunc rint fmod copysign fmax"
-    " fmin lgamma erfinv erfcinv j0 j1"
-).split()
-_NAMED = {"gammaln": "lgamma", "gamma": "tgamma", "ndtr": "normcdf", "ndtri": "normcdfinv"}
-_NAMED |= {n: n for n in _SAME}
-_OURS = ("maximum", "minimum", "sign")
-_TESTS = ("isnan", "isinf", "isfinite")
+_NAMES = {name: f.c for name, f in SCALAR_FUNCTIONS.items() if f.c}
+_OURS = ("maximum", "minimum", "sign")  # device functions of calque, for integers, too
 _CONVERSIONS = (astype, to_float, to_int, to_bool, to_complex)
 _POWERS = (power, float_power, scalars.pow_)
 _LARGEST_EXPONENT = 16
@@ -84,7 +77,7 @@ class Cuda(Target):
         "cp cupyx np accumulated kernel blocks tile tiles row_blocks row_threads checked parts_of"
         " Index size_t threadIdx blockIdx gridDim blockDim INF NaN min max abs range len isnan"
         " isinf isfinite fabs fabsf llabs pow powf outside place raise_if_outside".split()
-    ).union(KEYWORDS, names(), _NAMED.values(), (f"{n}f" for n in _NAMED.values()))
+    ).union(KEYWORDS, names(), _NAMES.values(), (f"{n}f" for n in _NAMES.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
         """True for loops over scalars; other loops stay on the host, with kernels inside."""
@@ -318,16 +311,14 @@ def _spelled(s: Apply) -> str | None:
         return f"minimum{letter}(maximum{letter}({{0}}, {{1}}), {{2}})"
     if scalar == "abs" or scalar == "fabs":
         return f"fabs{letter}({{0}})" if last.kind == "f" else "llabs({0})"
-    if scalar in _TESTS:
-        return f"{scalar}({{0}})" if last.kind == "f" else None
-    if scalar in _OURS or scalar.startswith(("max(", "min(")):
-        name = scalar if scalar in _OURS else {"max": "maximum", "min": "minimum"}[scalar[:3]]
-        return f"{name}{letter}({', '.join(f'{{{k}}}' for k in range(len(s.args)))})"
-    if scalar in _NAMED:
-        if last.kind != "f" or s.out.type.dtype.kind != "f":
+    if scalar.startswith(("max(", "min(")):
+        scalar = {"max": "maximum", "min": "minimum"}[scalar[:3]]
+    if scalar in _NAMES:
+        result, ours = s.out.type.dtype.kind, scalar in _OURS
+        if not ours and (last.kind != "f" or result not in "fb"):
             return None
         given = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
-        return f"{_NAMED[scalar]}{letter}({given})"
+        return f"{_NAMES[scalar]}{letter if ours or result == 'f' else ''}({given})"
     if primitive is random.word:
         return str(primitive.spelling)
     if scalar.partition("(")[0] in RANDOM:

@@ -12,14 +12,10 @@ the files named here, and ``standalone`` as plain functions, for saved modules; 
 
 from __future__ import annotations
 
-_NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
-_NUMPY_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS, VECTOR
 
 # Functions of real numbers, by the names in a primitive's ``scalar``.
-VECTOR = (
-    "exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh"
-    " asinh acosh atanh cbrt erf erfc erfcx expit log_expit logit hypot"
-).split()
+VECTORIZED = [name for name, f in SCALAR_FUNCTIONS.items() if f.numba == VECTOR]
 # Powers that are a root and products, by their exponent.
 HALF_POWERS = {
     -0.5: "pow_minus_half",
@@ -30,10 +26,12 @@ HALF_POWERS = {
 }
 # Random numbers of a key and a position; with an f at the end, of half as many bits.
 DRAWN = ("random_bits", "random_uniform", "random_normal", "random_exponential")
-_BY_POWERS = "exp exp2 expm1 log log2 log10 sqrt sin cos tan".split()
-_BY_LOGARITHMS = "arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh".split()
 # NumPy's functions for which complex numbers have functions of other names.
-OF_COMPLEX = (*_BY_POWERS, *_BY_LOGARITHMS, "reciprocal", "power")
+OF_COMPLEX = [
+    f.value.removeprefix("np.").removesuffix("(x)")
+    for f in SCALAR_FUNCTIONS.values()
+    if "numba" in f.of_complex
+]
 
 # The files of ``runtime/kernels``, and the functions that each defines for kernels.
 FILES: dict[str, tuple[str, ...]] = {
@@ -46,7 +44,7 @@ FILES: dict[str, tuple[str, ...]] = {
         *("array_max", "array_min", "array_median", "array_quantile"),
     ),
     "gamma_functions": ("digamma",),
-    "complex_functions": tuple(f"complex_{n}" for n in (*_BY_POWERS, *_BY_LOGARITHMS)),
+    "complex_functions": tuple(f"complex_{n}" for n in OF_COMPLEX),
     "complex_power_functions": ("complex_reciprocal", "complex_power"),
     "matrix_functions": (
         *("solve", "matrix_inverse", "determinant", "sign_and_logdet", "cholesky_factor"),
@@ -74,7 +72,7 @@ REFUSING = frozenset(
 )
 FILE_OF = {name: file for file, names in FILES.items() for name in names}
 LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])
-_IN_BOTH = (*VECTOR, "pow", *HALF_POWERS.values(), *DRAWN)
+_IN_BOTH = (*VECTORIZED, "pow", *HALF_POWERS.values(), *DRAWN)
 HOMES: dict[str, frozenset[str]] = {
     "linear_systems": LAUNCHER_FUNCTIONS,
     "kernels": frozenset(FILE_OF),
@@ -85,12 +83,3 @@ HOMES: dict[str, frozenset[str]] = {
 def home_of(name: str) -> str | None:
     """The module of ``runtime`` from which a kernel's function is imported, or None."""
     return next((home for home, names in HOMES.items() if name in names), None)
-
-
-def numpy_name(scalar: str) -> str:
-    """The NumPy function that a vector function computes.
-
-    >>> numpy_name("asin"), numpy_name("exp")
-    ('np.arcsin', 'np.exp')
-    """
-    return f"np.{_NUMPY_NAMES.get(scalar, scalar)}"

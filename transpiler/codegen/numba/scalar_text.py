@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.codegen.numba.called_functions import DRAWN, OF_COMPLEX, VECTOR, numpy_name
+from calque.transpiler.codegen.numba.called_functions import DRAWN, OF_COMPLEX, VECTORIZED
 from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
+from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS, VECTOR
 from calque.transpiler.codegen.text.spelling import dtype_name, template
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Effect, For, If, Kernel, Statement, Var, While
@@ -88,34 +89,7 @@ from calque.transpiler.primitives.sorting import searchsorted
 from calque.transpiler.primitives.special import SPECIAL
 
 # Text in a kernel, by the primitive's ``scalar``; others are written as in NumPy source.
-_SPELLINGS = {
-    "abs": "abs({0})",
-    "sqrt": "np.sqrt({0})",
-    "isnan": "np.isnan({0})",
-    "isfinite": "np.isfinite({0})",
-    "isinf": "np.isinf({0})",
-    "signbit": "np.signbit({0})",
-    "sign": "sign({0})",
-    "floor": "np.floor({0})",
-    "ceil": "np.ceil({0})",
-    "trunc": "np.trunc({0})",
-    "rint": "np.rint({0})",
-    "maximum": "maximum({0}, {1})",
-    "minimum": "minimum({0}, {1})",
-    "fmax": "np.fmax({0}, {1})",
-    "fmin": "np.fmin({0}, {1})",
-    "fmod": "fmod({0}, {1})",
-    "copysign": "np.copysign({0}, {1})",
-    "nextafter": "np.nextafter({0}, {1})",
-    "ldexp": "np.ldexp({0}, {1})",
-    "degrees": "np.degrees({0})",
-    "radians": "np.radians({0})",
-    "fabs": "abs({0})",
-    "lgamma": "math.lgamma({0})",
-    "gammaln": "math.lgamma({0})",
-    "gamma": "math.gamma({0})",
-    "pow": "{0} ** {1}",
-}
+_SPELLINGS = {n: f.numba for n, f in SCALAR_FUNCTIONS.items() if f.numba not in ("", VECTOR)}
 _ALIKE = (round_, python_round, isclose, nan_to_num, transcendental.sinc)
 _PARTS = (complexes.real, imag, conj, of_parts)  # parts of complex numbers
 _NUMBERS = (where, astype, to_float, to_int, to_bool, checked_index, searchsorted)
@@ -129,7 +103,6 @@ _OF_A_NUMBER |= {argmax: "0", argmin: "0"}
 _ORDER = (less, less_equal, greater, greater_equal)
 _COMPARISONS = (*_ORDER, equal, not_equal, is_largest, is_smallest)
 _POWERS = (power, float_power, scalars.pow_)
-_COMPLEX_FUNCTIONS = ("abs", "sqrt", "sin", "cos", "tan", "isnan", "isfinite", "isinf")
 _SHIFTS = (left_shift, right_shift)
 _CHECKED = (bounded, whole_exponent, shift_count, power_base)
 _DIGAMMA = (SPECIAL["digamma"], SPECIAL["psi"])
@@ -140,8 +113,8 @@ def spelled(s: Apply) -> str | None:
     """The kernel's text for an elementwise operation on scalars; None if there is none."""
     primitive, name, scalar = s.primitive, s.primitive.name, s.primitive.scalar or ""
     kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
-    of_reals = primitive in _ORDER or scalar in _SPELLINGS.keys() - {*_COMPLEX_FUNCTIONS}
-    if "c" in kinds and of_reals:
+    of_reals = scalar in _SPELLINGS and not SCALAR_FUNCTIONS[scalar].of_complex
+    if "c" in kinds and (of_reals or primitive in _ORDER):
         return None
     if scalar == "abs" and "c" in kinds:
         of = "hypotf" if s.out.type.dtype == np.float32 else "hypot"
@@ -172,11 +145,11 @@ def spelled(s: Apply) -> str | None:
         return scalar
     if "c" in kinds and name.removeprefix("np.") in OF_COMPLEX:
         return f"complex_{name.removeprefix('np.')}({{0}})"
-    if scalar in VECTOR:
+    if scalar in VECTORIZED:
         if real:
             arguments = ", ".join(f"{{{k}}}" for k in range(len(s.args)))
             return f"{scalar}{'f' if s.out.type.dtype == np.float32 else ''}({arguments})"
-        return f"{numpy_name(scalar)}({{0}})" if name.startswith("np.") else None
+        return f"{name}({{0}})" if name.startswith("np.") else None
     return _SPELLINGS.get(scalar)
 
 
