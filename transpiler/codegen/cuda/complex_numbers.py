@@ -2,7 +2,9 @@
 
 A kernel's text has the operators and functions that it uses, and no others. They are overloads of
 C's names: ``a * b``, ``exp(z)``, ``abs(z)``; a real operand becomes a complex one by itself, as in
-NumPy. Values, infinities and branch cuts are NumPy's.
+NumPy. Values, infinities and branch cuts are NumPy's. Those of CuPy's own header are not: there
+``0 / complex(0, inf)`` and ``0 ** 0`` are NaN, most quotients and tangents end in other digits,
+``exp2`` and ``expm1`` are missing, and it includes a header of CCCL that NVRTC's wheel has not.
 
 >>> print(definition("conj of complex64"))
 __device__ __forceinline__ complex64 conj(complex64 z)
