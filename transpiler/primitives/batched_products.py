@@ -38,7 +38,7 @@ from calque.transpiler.primitives.batched import (
 )
 from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.einsum import einsum, expand
-from calque.transpiler.primitives.matrix_signatures import lacking, parsed
+from calque.transpiler.primitives.matrix_signatures import parsed, present
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -66,26 +66,26 @@ def stacked(primitive: Primitive) -> Rule:
     operands, results = parsed(primitive.signature)
 
     def rule(args: Args, batched: Flags, params: Params) -> Any:
-        ranks = list(map(rank_of, args, batched))
-        lacked = list(map(lacking, operands, ranks))
-        depth = max(r - len(n) + len(no) for r, n, no in zip(ranks, operands, lacked, strict=True))
+        ranks = tuple(map(rank_of, args, batched))
+        given, left = present(primitive.signature, ranks)
+        depth = max(rank - len(kept) for rank, kept in zip(ranks, given, strict=True))
         whole = [
-            lift(_indexed(x, names, no, None, has), depth + len(names), has)
-            for x, names, no, has in zip(args, operands, lacked, batched, strict=True)
+            lift(_indexed(x, names, kept, None, has), depth + len(names), has)
+            for x, names, kept, has in zip(args, operands, given, batched, strict=True)
         ]
-        found, no = apply(primitive, *whole, **params), frozenset[str]().union(*lacked)
+        found = apply(primitive, *whole, **params)
         if len(results) == 1:
-            return _indexed(found, results[0], no, 0)
-        return tuple(_indexed(x, names, no, 0) for x, names in zip(found, results, strict=True))
+            return _indexed(found, results[0], left[0], 0)
+        return tuple(map(_indexed, found, results, left, [0] * len(left)))
 
     return rule
 
 
-def _indexed(x: Any, names: Any, lacked: Any, at: Any, has: bool = True) -> Any:
+def _indexed(x: Any, names: Any, kept: Any, at: Any, has: bool = True) -> Any:
     """A stack with the axes that vectors lack put in, where ``at`` is None, or taken out."""
-    if lacked.isdisjoint(names):
+    if kept == names:
         return x
-    index = [at if n in lacked else slice(None) for n in names]
+    index = [slice(None) if n in kept else at for n in names]
     if index[-1] == at:
         return x[..., at]
     return x[(..., *index)] if at == 0 else x[(*[slice(None)] * has, *index)]

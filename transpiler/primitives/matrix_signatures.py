@@ -21,7 +21,6 @@ from calque.transpiler.ir.types import ArrayType, DimLike, promote
 Names = tuple[str, ...]
 
 
-@functools.cache
 def parsed(signature: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
     """The names of the sizes of each operand, and of each result.
 
@@ -35,9 +34,13 @@ def parsed(signature: str) -> tuple[tuple[Names, ...], tuple[Names, ...]]:
     return operands, results
 
 
-def lacking(names: Names, rank: int) -> frozenset[str]:
-    """The names of the sizes that an operand of this rank lacks."""
-    return frozenset(n for n in names if n.endswith("?") and rank < len(names))
+@functools.cache
+def present(signature: str, ranks: tuple[int, ...]) -> list[list[Names]]:
+    """The names of the sizes that operands of these ranks have, and those of their results."""
+    sides = parsed(signature)
+    vectors = [names for names, rank in zip(sides[0], ranks, strict=True) if rank < len(names)]
+    lacked = {n for names in vectors for n in names if n.endswith("?")}
+    return [[tuple(n for n in t if n not in lacked) for t in side] for side in sides]
 
 
 def linalg_dtype(*types: Any) -> np.dtype:
@@ -48,19 +51,18 @@ def linalg_dtype(*types: Any) -> np.dtype:
 
 def typed(signature: str, dtypes: Callable[..., Any] = linalg_dtype) -> Callable[..., Any]:
     """Type inference by a signature; ``dtypes`` gives the dtype of all results, or of each."""
-    operands, results = parsed(signature)
 
     def infer(*args: Any, **params: Any) -> Any:
         types = [type_of(a) for a in args]
+        operands, results = present(signature, tuple(t.ndim for t in types))
         sizes: dict[str, DimLike] = {}
-        stacks, lacked = [], frozenset[str]()
+        stacks = []
         for names, t in zip(operands, types, strict=True):
-            lacked |= lacking(names, t.ndim)
-            given = [n for n in names if n not in lacked]
-            stacks.append(t.dims[: t.ndim - len(given)])
-            for name, dim in zip(given, t.dims[len(stacks[-1]) :], strict=True):
-                current().unify(sizes.setdefault(name, dim), dim)
-        stack, kinds = current().broadcast(stacks), dtypes(*types)
+            stacks.append(t.dims[: t.ndim - len(names)])
+            for name, dim in zip(names, t.dims[len(stacks[-1]) :], strict=True):
+                if sizes.setdefault(name, dim) != dim:
+                    current().unify(sizes[name], dim)
+        stack = current().broadcast(stacks) if any(stacks) else ()
 
         def size(name: str) -> DimLike:
             if not name.startswith("min("):
@@ -71,9 +73,10 @@ def typed(signature: str, dtypes: Callable[..., Any] = linalg_dtype) -> Callable
                 return columns if more >= 0 else rows
             return current().dims.unknown("min", rows, columns)
 
+        kinds = dtypes(*types)
         kinds = kinds if isinstance(kinds, tuple) else (kinds,) * len(results)
         found = tuple(
-            ArrayType(kind, (*stack, *(size(n) for n in names if n not in lacked)))
+            ArrayType(kind, (*stack, *map(size, names)))
             for names, kind in zip(results, kinds, strict=True)
         )
         return found[0] if len(found) == 1 else found
