@@ -86,7 +86,7 @@ cholesky = opaque(
 @implements(np.linalg.cholesky)
 def np_cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """``np.linalg.cholesky``."""
-    a = _refuse_complex(matrices(a, "cholesky"), "cholesky")
+    a = _refuse_complex(matrices(a, "cholesky", upper), "cholesky")
     return transposed(apply(cholesky, transposed(a))) if upper else apply(cholesky, a)
 
 

@@ -21,12 +21,14 @@ def transposed(x: Any) -> Any:
     return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
 
 
-def matrices(x: Any, name: str) -> Array:
-    """An operand of a linear algebra function: floating, of rank two at least."""
+def matrices(x: Any, name: str, square: bool = False) -> Array:
+    """An operand of a linear algebra function; ``square`` if no signature says so of it."""
     x = FUNCTIONS[np.asarray](x)
     if x.ndim < 2:
         message = f"{name}: {x.ndim}-dimensional array given, at least two wanted"
         raise ShapeError(message, current().origin)
+    if square:
+        current().unify(x.dims[-2], x.dims[-1])
     return x
 
 
@@ -231,8 +233,7 @@ def np_pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 @implements(np.linalg.matrix_power)
 def np_matrix_power(a: Any, n: Any) -> Any:
     """``np.linalg.matrix_power``, by the products that NumPy takes."""
-    a, n = matrices(a, "matrix_power"), known_int(n, "The exponent of matrix_power")
-    current().unify(a.dims[-2], a.dims[-1])
+    a, n = matrices(a, "matrix_power", True), known_int(n, "The exponent of matrix_power")
     if n == 0:
         unit = FUNCTIONS[np.eye](a.shape[-1], dtype=a.dtype)
         return unit if a.ndim == 2 else np.broadcast_to(unit, a.shape).copy()

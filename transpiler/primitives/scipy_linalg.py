@@ -239,7 +239,7 @@ def _solve(
     if a.dtype.kind == "c" and (turned or assumed in ("her", "pos")):
         raise refused("solve", f"a complex matrix and {'transposed' if turned else 'assume_a'}=")
     if turned:
-        a, low = linalg.transposed(a), not low
+        a, low = linalg.transposed(linalg.matrices(a, "solve", True)), not low
     low = low and assumed in _ONE_TRIANGLE
     return apply(solve, a, b, assume_a=assumed, lower=low, check_finite=check)
 
