@@ -21,8 +21,8 @@ from calque.transpiler.autodiff.rules.custom_vjp import call_custom_vjp
 from calque.transpiler.autodiff.rules.segmented_loops import Every, call_checkpoint
 from calque.transpiler.errors import MissingRule
 from calque.transpiler.frontend.guarding import Guard
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.transformations.derivatives import positions_of
 
 
@@ -86,7 +86,7 @@ class Custom(Wrapped):
         """The objects that a snapshot of the heap must follow."""
         return [self.fun, *(self.rules or ())]
 
-    def positional(self, machine: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def positional(self, machine: Machine, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments by position, defaults put in."""
         if isinstance(self.fun, Closure):
             names = [a.id for a in self.fun.node.args.args]
@@ -111,13 +111,13 @@ class Custom(Wrapped):
         )
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         rules = self.required()
         machine.guards.append(Guard(lambda: self.rules, rules))
         return self.trace(machine, self.positional(machine, args, kwargs), node)
 
-    def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
+    def trace(self, machine: Machine, args: list[Any], node: Any) -> Any:
         """The call, recorded."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class Definition:
         return self.define(*args, **kwargs)
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return self.define(*args, **kwargs)
 
@@ -159,7 +159,7 @@ class CustomJvp(Custom):
             fitting(function_or_none, jvp, "defjvps", f"jvps[{number}]")
         self.rules = (Sum(self, jvps),)
 
-    def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
+    def trace(self, machine: Machine, args: list[Any], node: Any) -> Any:
         """The call, recorded with its rule."""
         (rule,) = self.required()
         return call_custom_jvp(machine, self.fun, rule, self.numbers(args), args, node)
@@ -173,7 +173,7 @@ class Sum:
         self.__name__ = function.__name__
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         primals, tangents = args
         out = machine.call_value(self.function, list(primals), {}, node)
@@ -205,7 +205,7 @@ class CustomVjp(Custom):
         checked("defvjp", fwd=fwd, bwd=bwd, **options)
         self.rules = (fwd, bwd)
 
-    def trace(self, machine: Any, args: list[Any], node: Any) -> Any:
+    def trace(self, machine: Machine, args: list[Any], node: Any) -> Any:
         """The call, recorded with its rules."""
         fwd, bwd = self.required()
         where = self.numbers(args)
@@ -274,7 +274,7 @@ class Checkpoint(Wrapped):
         self.every = every
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return call_checkpoint(machine, self.fun, self.every, args, kwargs, node)
 
@@ -321,7 +321,7 @@ remat = checkpoint
 
 
 def _maker(make: Any) -> Any:
-    def handle(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def handle(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return make(**given(make, args, kwargs))
 
     return handle

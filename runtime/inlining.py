@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Var
@@ -12,13 +13,13 @@ from calque.transpiler.transformations import derivatives, jacobian, transpose, 
 
 
 def _trace_identity(
-    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     return machine.call_value(self.function, args, kwargs, node)
 
 
 def _trace_observed(
-    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     """The function itself, its calls recorded with the rules that a derivative would use."""
     before, machine.derivatives = machine.derivatives, 1
@@ -28,7 +29,9 @@ def _trace_observed(
         machine.derivatives = before
 
 
-def _trace_grad(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_grad(
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="grad", **self.options
     )
@@ -36,7 +39,7 @@ def _trace_grad(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any]
 
 
 def _trace_value_and_grad(
-    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     value, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="value_and_grad", **self.options
@@ -61,7 +64,9 @@ def _by_position(self: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         )
 
 
-def _trace_jvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_jvp(
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
     value, tangent, aux = derivatives.jvp(
@@ -70,7 +75,9 @@ def _trace_jvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any],
     return (value, tangent, aux) if self.options.get("has_aux") else (value, tangent)
 
 
-def _trace_vjp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_vjp(
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _by_position(self, args, kwargs)
     _, cotangents, _ = derivatives.vjp(
         machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
@@ -78,14 +85,18 @@ def _trace_vjp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any],
     return cotangents
 
 
-def _trace_vmap(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_vmap(
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     return vmap.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
 
 
 def _jacobian(kind: str) -> Callable[..., Any]:
     build = getattr(jacobian, kind)
 
-    def trace(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def trace(
+        self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+    ) -> Any:
         found, aux = build(machine, self.function, args, kwargs, node, **self.options)
         return (found, aux) if self.options["has_aux"] else found
 
@@ -93,7 +104,7 @@ def _jacobian(kind: str) -> Callable[..., Any]:
 
 
 def _trace_hessian(
-    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     options = {**self.options, "has_aux": self.options["has_aux"]}
     inner = Nested("jacrev", self.function, options)
@@ -101,7 +112,9 @@ def _trace_hessian(
     return (found, aux) if self.options["has_aux"] else found
 
 
-def _trace_hvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+def _trace_hvp(
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
     options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
@@ -110,7 +123,7 @@ def _trace_hvp(self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any],
 
 
 def _trace_linear_transpose(
-    self: Any, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     _by_position(self, args, kwargs)
     types, structure = self.options["types"]
@@ -126,7 +139,7 @@ class Nested:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 

@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.machine import Closure
 
 
 def is_function(value: Any) -> bool:

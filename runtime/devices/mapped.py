@@ -38,6 +38,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedOption,
 )
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Slot, map_tree
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -91,7 +92,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _trace_device(
-    self: DeviceProgram, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: DeviceProgram, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     layout = self.options["layout"]
     return device_program(machine, self.function, args, kwargs, node, layout, self.called)
@@ -357,7 +358,7 @@ def _example(leaf: Any, cut: Cut, sizes: dict[Hashable, int]) -> Any:
     return Spec(leaf.dtype, tuple(dims))
 
 
-def require_one_process(self: Any, machine: Any) -> None:
+def require_one_process(self: Any, machine: Machine) -> None:
     """Raise if a mapped function is called within a transformation under MPI."""
     if _in_parts(self.options):
         raise UnsupportedFunction(

@@ -30,6 +30,7 @@ from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations import vmap
@@ -208,7 +209,7 @@ def _element(leaf: Any, axis: int | None, k: int) -> Any:
 
 
 def _trace_pmap(
-    self: Pmapped, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Pmapped, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     require_one_process(self, machine)
     axes = self.options["axes"]

@@ -23,6 +23,7 @@ from calque.runtime.meshes import Device, Mesh, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked
 from calque.transpiler.codegen.numpy.device_launchers import Cut
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.transformations import vmap
 from calque.transpiler.transformations.mesh_programs import (
@@ -136,7 +137,7 @@ def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, in
 
 
 def _trace_shard_map(
-    self: Sharded, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Sharded, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     require_one_process(self, machine)
     if kwargs:

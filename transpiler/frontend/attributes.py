@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.guarding import Guard
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
 from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
@@ -27,7 +27,7 @@ _OF_FLAT_ELEMENTS = frozenset(("copy", "base", "__array__"))
 _CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
 
 
-def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
+def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
     if isinstance(value, FlatElements) and name in _OF_FLAT_ELEMENTS:
         value = value.array
@@ -81,7 +81,7 @@ def read_attribute(machine: Any, value: Any, name: str, node: Any) -> Any:
     return machine.lift(found, name, lambda: getattr(value, name))
 
 
-def _may_change(machine: Any, value: Any, name: str) -> bool:
+def _may_change(machine: Machine, value: Any, name: str) -> bool:
     """True if an attribute of a library's object may have another value at the next call."""
     if isinstance(value, ModuleType):
         return name not in _CONSTANTS and not isinstance(getattr(value, name), ModuleType)
@@ -90,7 +90,9 @@ def _may_change(machine: Any, value: Any, name: str) -> bool:
     return isinstance(value, partial) or is_mutable(value)
 
 
-def _cached(machine: Any, value: Any, name: str, member: cached_property[Any], node: Any) -> Any:
+def _cached(
+    machine: Machine, value: Any, name: str, member: cached_property[Any], node: Any
+) -> Any:
     """A ``functools.cached_property`` of an object made here: computed once, then held."""
     if name not in vars(value):
         guard_member(machine, type(value), name)
@@ -99,7 +101,7 @@ def _cached(machine: Any, value: Any, name: str, member: cached_property[Any], n
     return machine.checked(vars(value)[name], name, node)
 
 
-def _inherited(machine: Any, value: Any, name: str, node: Any) -> Any:
+def _inherited(machine: Machine, value: Any, name: str, node: Any) -> Any:
     """An attribute of ``super()``."""
     order = value.__self_class__.__mro__
     for base in order[order.index(value.__thisclass__) + 1 :]:
@@ -113,7 +115,7 @@ def _inherited(machine: Any, value: Any, name: str, node: Any) -> Any:
     return getattr(value, name)
 
 
-def guard_member(machine: Any, owner: Any, name: str) -> None:
+def guard_member(machine: Machine, owner: Any, name: str) -> None:
     """Add the guard that a method, property or function of ``owner`` stays the same object."""
     read = partial(inspect.getattr_static, owner, name, None)
     machine.guards.append(Guard(read, read()))

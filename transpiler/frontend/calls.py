@@ -39,11 +39,11 @@ from calque.transpiler.frontend.callables import (
 from calque.transpiler.frontend.control.generator import first_yield
 from calque.transpiler.frontend.control.python_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
-from calque.transpiler.frontend.interpreter import Activation, Closure
 from calque.transpiler.frontend.library.container_methods import container_method
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
+from calque.transpiler.frontend.machine import Activation, Closure
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls

@@ -19,8 +19,9 @@ import numpy as np
 from calque.transpiler.errors import DtypeError, ImpureFunction, NestedTooDeeply, UnsupportedSyntax
 from calque.transpiler.frontend.guarding import Guard, contents, guard_state, place_of
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import RecordedList
-from calque.transpiler.ir.builder import Array, Builder, current
+from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.types import LARGE, ArrayType, DimLike, symbol, type_of_constant
@@ -60,20 +61,8 @@ def may_be_input(value: Any) -> bool:
     return type(value) in (float, complex) or isinstance(value, np.number)
 
 
-class Captures:
+class Captures(Machine):
     """The captured values of a program, each found once."""
-
-    builder: Builder
-
-    def __init__(self) -> None:
-        self.captures: dict[Any, Capture] = {}  # by an array's id, by the place of a number
-        self.guards: list[Guard] = []
-        self.varying: frozenset[Any] = frozenset()  # places of numbers that change between calls
-        self.lifted: dict[int, tuple[Any, Any]] = {}
-        self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
-        self.foreign: dict[int, Any] = {}
-        self.parameters: set[str] = set()  # the names of the program's own
-        self.around: set[int] = set()  # the containers whose items are being lifted
 
     def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""

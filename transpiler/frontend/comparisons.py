@@ -356,20 +356,6 @@ class Comparisons(Texts):
                 return bool(dim)
         return value
 
-    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """Call anything (see calls)."""
-        raise NotImplementedError
-
-    def choose(
-        self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
-    ) -> Any:
-        """A conditional expression on a run-time test (see branches)."""
-        raise NotImplementedError
-
-    def listed(self, values: Any, node: Any) -> Any:
-        """The elements of any iterable, in a list of its own (see comprehensions)."""
-        raise NotImplementedError
-
     def recorded(self, value: Any) -> Any:
         """A known NumPy array as a recorded one."""
         return FUNCTIONS[np.asarray](value) if isinstance(value, np.ndarray) else value

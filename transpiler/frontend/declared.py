@@ -25,6 +25,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.calls import BUILTINS
 from calque.transpiler.frontend.guarding import Guard
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import builder as build
@@ -73,7 +74,7 @@ def declare(
     )
     made.place = place
 
-    def record(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def record(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         machine.guards.append(Guard(lambda: DECLARED.get(function), made))
         with machine.at(node):
             return call(made, args, kwargs)
@@ -212,7 +213,7 @@ def _found(module: str, name: str) -> Any:
 
 def run_rule(rule: Callable[..., Any], args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Interpret a rule of the user's on recorded arrays, for the statement that a pass visits."""
-    machine = current().machine
+    machine: Machine = current().machine
     before, machine.on_behalf = machine.on_behalf, current().origin
     try:
         return listed(machine.call_value(rule, list(args), dict(params), None))

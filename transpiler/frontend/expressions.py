@@ -19,9 +19,9 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.polyfills import joined_lists
 from calque.transpiler.frontend.library.scipy_objects import is_sparse
+from calque.transpiler.frontend.machine import Closure
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.mixed_operations import (
     UFUNCS,
@@ -216,10 +216,6 @@ class Expressions(Comparisons):
             message = f"A {kind} of SciPy's has no rules for run-time values."
             self.fail(UnsupportedFunction, node, message, SPARSE)
 
-    def repeated(self, values: Any, count: Any) -> Any:
-        """``values * count`` as a list of run-time length; None for other operands (see lists)."""
-        raise NotImplementedError
-
     def eval_BinOp(self, node: Any) -> Any:
         """``a op b``."""
         left = self.evaluate(node.left)
@@ -256,22 +252,6 @@ class Expressions(Comparisons):
     def attribute(self, value: Any, name: str, node: Any) -> Any:
         """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
         return read_attribute(self, value, name, node)
-
-    def consumed(self, node: Any) -> Any:
-        """An expression whose value is consumed at once (see comprehensions)."""
-        raise NotImplementedError
-
-    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """Call anything (see calls)."""
-        raise NotImplementedError
-
-    def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
-        """``container[index] = value`` (see statements)."""
-        raise NotImplementedError
-
-    def set_attribute(self, owner: Any, name: str, value: Any, node: Any) -> None:
-        """``owner.name = value`` (see statements)."""
-        raise NotImplementedError
 
     def eval_Subscript(self, node: Any) -> Any:
         """``value[index]``; of ``table[row][column]``, the column may be taken first."""
@@ -331,10 +311,6 @@ class Expressions(Comparisons):
         if type(result) is not list:
             return result
         return hold(self.own(RecordedList(result)), holder(result))
-
-    def loops_around(self) -> bool:
-        """True while a loop of the generated program is being interpreted (see branches)."""
-        raise NotImplementedError
 
     def _known_index(self, index: Any, value: Any, node: Any) -> Any:
         if isinstance(index, slice):
@@ -403,10 +379,6 @@ class Expressions(Comparisons):
     def eval_Lambda(self, node: Any) -> Any:
         """A lambda."""
         return self.closure(node, "lambda")
-
-    def consumed_value(self, value: Any, node: Any) -> Any:
-        """A list of what a generator yields (see comprehensions)."""
-        raise NotImplementedError
 
     def closure(self, node: Any, name: str) -> Closure:
         """A function defined here: defaults are evaluated now, free names when they are read."""

@@ -29,18 +29,6 @@ _OWN_METHODS = {"": ("format", "str", "repr"), "s": ("str", "repr"), "r": ("repr
 class Texts(State):
     """f-strings, ``%`` and ``str.format``."""
 
-    def evaluate(self, node: Any) -> Any:
-        """The value of an expression (see expressions)."""
-        raise NotImplementedError
-
-    def attribute(self, value: Any, name: str, node: Any) -> Any:
-        """``value.name`` (see expressions)."""
-        raise NotImplementedError
-
-    def subscript(self, value: Any, index: Any, node: Any) -> Any:
-        """``value[index]`` (see expressions)."""
-        raise NotImplementedError
-
     def eval_JoinedStr(self, node: Any) -> Any:
         """An f-string: text, or a piece of text with run-time holes."""
         return _joined([self.evaluate(v) for v in node.values])
@@ -76,10 +64,6 @@ class Texts(State):
             laid_out = conversion in ("r", "a") or name == "format"
             return text if laid_out and spec == "" else self.formatted(text, "", spec, node)
         return None
-
-    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """Call anything (see calls)."""
-        raise NotImplementedError
 
     # operators and methods
 

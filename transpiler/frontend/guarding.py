@@ -10,6 +10,7 @@ from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
 from calque.transpiler.frontend.library.scipy_objects import is_public
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.function_states import function_state
 from calque.transpiler.frontend.values.mutable_objects import (
     Unguarded,
@@ -49,7 +50,7 @@ def contents(container: Any) -> Any:
     return (type(container), len(container))
 
 
-def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
+def guard_state(machine: Machine, value: Any, read: Callable[[], Any]) -> None:
     """Guard the identity and the state of an object that Python reads."""
     if not is_read_by_python(value) or is_public(value):
         return
@@ -62,12 +63,12 @@ def guard_state(machine: Any, value: Any, read: Callable[[], Any]) -> None:
     machine.guards.append(Guard(lambda: state(read()), held))
 
 
-def guard_known(machine: Any, value: Any) -> None:
+def guard_known(machine: Machine, value: Any) -> None:
     """Guard the state of an argument with a known value: its identity selects the program."""
     guard_state(machine, value, lambda: value)
 
 
-def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
+def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
     """Guard the whole state of objects from outside the function that Python code reads."""
     for value in values:
         if not is_mutable(value) or any(
@@ -88,7 +89,7 @@ def guard_native(machine: Any, values: Iterable[Any], node: Any) -> None:
             )
 
 
-def guard_function(machine: Any, function: Any, node: Any) -> None:
+def guard_function(machine: Machine, function: Any, node: Any) -> None:
     """Guard all that a user's function, called by Python, reads outside of itself."""
     try:
         machine.guards.append(Guard(partial(function_state, function), function_state(function)))
@@ -102,7 +103,7 @@ def guard_function(machine: Any, function: Any, node: Any) -> None:
         )
 
 
-def guard_builtin(machine: Any, name: str, scope: dict[str, Any]) -> None:
+def guard_builtin(machine: Machine, name: str, scope: dict[str, Any]) -> None:
     """Guard that no global has the name of a builtin that was read."""
     names = machine.builtins_read.get(id(scope))
     if names is None:

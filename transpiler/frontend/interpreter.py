@@ -1,19 +1,15 @@
 """The interpreter of the user's Python: known values are computed, run-time values are recorded.
 
 Each kind of statement has a method. Branches, loops and calls on run-time values are in their own
-files; this one holds the state that they share: frames, names, the origin in the user's source.
+files, and ``machine`` has their state; this file has names, origins in the source and ownership.
 """
 
 from __future__ import annotations
 
 import builtins
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-import gast
 import numpy as np
 
 from calque.transpiler.errors import (
@@ -36,66 +32,11 @@ from calque.transpiler.frontend.captures import Captures
 from calque.transpiler.frontend.control.python_errors import UNASSIGNED, UNDEFINED
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
-from calque.transpiler.frontend.source import FunctionSource
+from calque.transpiler.frontend.machine import Activation
 from calque.transpiler.frontend.values.heap import MISSING, Frame, rows_of, shown_name
-from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Mismatch
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir.builder import Array, Builder
-from calque.transpiler.ir.core import Statement, Var, map_tree
-
-
-@dataclass(frozen=True)
-class Completion:
-    """The way in which a block was left before its end; ``value`` is that of a return.
-
-    ``end`` says that a branch has already run everything up to the enclosing boundary.
-    """
-
-    kind: str  # "return", "break", "continue", "raise", "end"
-    value: Any = None
-
-
-@dataclass(eq=False)
-class Closure:
-    """A function defined by interpreted code."""
-
-    source: FunctionSource
-    node: Any
-    frame: Frame
-    globals: dict[str, Any]
-    cells: dict[str, Any]
-    defaults: tuple[Any, ...]
-    kw_defaults: dict[str, Any]
-    name: str
-
-    def calque_children(self) -> list[Any]:
-        """The values that a snapshot of the heap must follow."""
-        return [self.frame, *self.defaults, *self.kw_defaults.values()]
-
-
-@dataclass(eq=False)
-class Activation:
-    """One call in progress."""
-
-    frame: Frame
-    source: FunctionSource
-    globals: dict[str, Any]
-    cells: dict[str, Any]
-    nonlocals: set[str]
-    globals_written: set[str]
-    node: Any = None
-    pending: list[list[Any]] = field(default_factory=list)
-    flags: Any = None  # the innermost loop's hidden names
-    flag_stack: list[Any] = field(default_factory=list)
-    consume: Callable[[Any], Any] | None = None  # what a generator yields to
-    blocks: int = 0  # of `with` around, that no run-time test may leave
-
-    @functools.cached_property
-    def is_quoted(self) -> bool:
-        """True if generated code quotes the function's statements; False for one-line functions."""
-        body = getattr(self.node, "body", None)
-        docstring = isinstance(body, list) and gast.get_docstring(self.node) is not None
-        return isinstance(body, list) and len(body) - docstring > 1
-
+from calque.transpiler.ir.core import map_tree
 
 _CONVERTED = {
     TypeError: DtypeError,
@@ -150,48 +91,7 @@ class At:
 
 
 class State(Captures):
-    """The state that the interpreter's parts share: calls, names, captured values, origins."""
-
-    def __init__(self, builder: Builder):
-        super().__init__()
-        self.builder = builder
-        builder.machine = self
-        self.on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
-        self.calls: list[Activation] = []
-        self.owned: dict[int, Any] = {}
-        self.compared: dict[int, Any] = {}  # objects whose whole state is guarded
-        self.made: dict[int, Any] = {}  # what Python's own calls gave
-        self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
-        self.statement: tuple[str, int] = ("", 0)
-        self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
-        self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
-        self.undecided: dict[int, Any] = {}  # containers that may be one object with another
-        self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
-        self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
-        self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
-        self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
-        self.indexing = False  # known lists may be read at run-time places
-        self.stacking = False  # lists within a list kept in arrays are arrays too
-        self.unsigned: set[Var] = set()  # integers whose sign was asked for in vain
-        self.telling = False  # numbers of several classes say which they have: see mixed_numbers
-        self.lists_stay = False  # an attempt with arrays for lists of run-time length has failed
-        self.arrays_for_lists = False  # whether there is one that could be of known length
-        self.tests: list[Any] = []  # of the run-time branches that are being interpreted
-        self.flags = Flags()  # of values that may be None
-        self.facts: Facts = []  # what these, and loops around, are known to have come out as
-        self.unread: set[int] = set()  # nodes whose value may be None
-        self.arguments: list[Array] = []  # cells that the caller holds
-        self.memory: dict[int, Any] = {}  # where those lie of which a program asks it
-        self.return_origin: Origin | None = None  # where the last call gave its result
-        self.sources: dict[str, tuple[str, ...]] = {}
-        self.temporary = 0
-        self.phased: list[Statement] = []  # of the last transformation that was put in place
-        self.reversing = False  # a reverse sweep is to come
-        self.compiled = False  # kernels are to be made
-        self.grid = False  # for a grid of threads
-        self.uniform = 0  # paths must give one dtype: np.vectorize would take the first one's
-        self.derivatives = 0  # how many derivative passes are to come
-        self.decisions: list[Any] = []  # what reverse sweeps save, and why
+    """Names, origins and ownership."""
 
     # places
 
@@ -348,14 +248,6 @@ class State(Captures):
             f"{name} has no value on every path to here.",
             f"give {name} a value before the branch or the loop",
         )
-
-    def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
-        """A value that may be None, resolved if the tests around decide it (see branches)."""
-        raise NotImplementedError
-
-    def required(self, value: Maybe, name: str, node: Any) -> Any:
-        """A value that may be None, where Python raises TypeError for None (see branches)."""
-        raise NotImplementedError
 
     def ask_for(self, test: Any) -> None:
         """Ask for arguments to be static if a test depends only on their sizes and integers."""

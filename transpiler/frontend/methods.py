@@ -6,6 +6,7 @@ from typing import Any
 
 from calque.transpiler.errors import SourceNotFound
 from calque.transpiler.frontend.callables import is_interpreted
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.ir.builder import Array
 
@@ -28,7 +29,7 @@ def _is_sequence(value: Any) -> bool:
     return all(hasattr(type(value), name) for name in ("__len__", "__getitem__"))
 
 
-def by_method(machine: Any, name: str, left: Any, right: Any, node: Any) -> Any:
+def by_method(machine: Machine, name: str, left: Any, right: Any, node: Any) -> Any:
     """``left op right`` by a method of either, in Python's order; NotImplemented by none."""
     if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
         return NotImplemented  # NumPy makes an array of what is on the right
@@ -44,7 +45,7 @@ def by_method(machine: Any, name: str, left: Any, right: Any, node: Any) -> Any:
     return NotImplemented
 
 
-def in_place(machine: Any, name: str, old: Any, value: Any, node: Any) -> Any:
+def in_place(machine: Machine, name: str, old: Any, value: Any, node: Any) -> Any:
     """``old op= value`` by a method such as ``__iadd__``; NotImplemented if there is none."""
     method = method_of(old, f"i{name}")
     if method is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.mixed_numbers import (
     Alternative,
     MixedNumber,
@@ -120,7 +121,7 @@ class _Case:
         return None if any(v is None for v in values) else values
 
 
-def told(machine: Any, value: Any) -> Any:
+def told(machine: Machine, value: Any) -> Any:
     """A number of the one class that the tests around imply; else the value unchanged."""
     if not isinstance(value, MixedNumber) or not isinstance(value.which, Array):
         return value
@@ -130,7 +131,7 @@ def told(machine: Any, value: Any) -> Any:
     return value if known is None else value.alternative(0 if known else 1)
 
 
-def operated(machine: Any, op: Operation, args: Sequence[Any], again: Again) -> Any:
+def operated(machine: Machine, op: Operation, args: Sequence[Any], again: Again) -> Any:
     """An operation on numbers of which some are of several classes; ``again`` is the operation."""
     args = [told(machine, a) for a in args]
     if not any(isinstance(a, MixedNumber) for a in args):
@@ -291,7 +292,7 @@ def _is_nought(value: Any) -> bool:
     return value is not None and not isinstance(value, (bool, np.bool_)) and value == 0
 
 
-def branched(machine: Any, args: Sequence[Any], again: Again) -> Any:
+def branched(machine: Machine, args: Sequence[Any], again: Again) -> Any:
     """The operation in an arm for each class of the first number that has several."""
     k = next(i for i, a in enumerate(args) if isinstance(a, MixedNumber))
     number = args[k]
@@ -312,7 +313,7 @@ def branched(machine: Any, args: Sequence[Any], again: Again) -> Any:
 
 
 def called_library(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], again: Again
+    machine: Machine, function: Any, args: Sequence[Any], kwargs: dict[str, Any], again: Again
 ) -> Any:
     """A call of NumPy's or Python's own function, which ``again`` makes."""
     if isinstance(function, np.ufunc) and function.nout == 1 and not kwargs:
@@ -323,7 +324,7 @@ def called_library(
 
 
 def called(
-    machine: Any, args: Any, kwargs: dict[str, Any], again: Again, converts: bool = False
+    machine: Machine, args: Any, kwargs: dict[str, Any], again: Again, converts: bool = False
 ) -> Any:
     """A call with numbers of several classes among the arguments, or in lists and tuples of these.
 
@@ -344,7 +345,7 @@ def called(
     return again(*args, **kwargs)
 
 
-def stored(machine: Any, array: Array, index: Any, value: Any, again: Again) -> None:
+def stored(machine: Machine, array: Array, index: Any, value: Any, again: Again) -> None:
     """A store of a number of several classes, or at such an index, which ``again`` makes."""
     value = told(machine, value)
     if isinstance(value, MixedNumber) and _is_converted(value, array.dtype):
@@ -352,7 +353,7 @@ def stored(machine: Any, array: Array, index: Any, value: Any, again: Again) -> 
     called(machine, [index, value], {}, again)
 
 
-def added_to(machine: Any, array: Array, name: str, value: Any) -> Any:
+def added_to(machine: Machine, array: Array, name: str, value: Any) -> Any:
     """A number to which ``array[index] op= value`` brings one of several classes, if it is one."""
     value = told(machine, value)
     if not isinstance(value, MixedNumber):
@@ -377,7 +378,7 @@ def _brought_to(value: MixedNumber, dtype: np.dtype) -> Array:
     return value.common if kept else value.as_dtype(dtype)
 
 
-def attribute_of_mixed(machine: Any, value: MixedNumber, name: str, node: Any) -> Any:
+def attribute_of_mixed(machine: Machine, value: MixedNumber, name: str, node: Any) -> Any:
     """An attribute of a number of several classes: that of its class."""
     plain = told(machine, value)
     if not isinstance(plain, MixedNumber):
@@ -396,7 +397,7 @@ def attribute_of_mixed(machine: Any, value: MixedNumber, name: str, node: Any) -
 
 
 def _with_class(
-    machine: Any,
+    machine: Machine,
     args: Any,
     kwargs: dict[str, Any],
     again: Again,

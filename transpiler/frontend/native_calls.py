@@ -15,8 +15,8 @@ import numpy as np
 from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
 from calque.transpiler.frontend.callables import is_interpreted, is_library
 from calque.transpiler.frontend.guarding import guard_function, guard_native
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.scipy_objects import instead_of, missing, way_around
+from calque.transpiler.frontend.machine import Closure
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.values.heap import RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Iterable

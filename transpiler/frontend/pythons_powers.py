@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.mixed_numbers import Alternative, MixedNumber
 from calque.transpiler.ir.argument_signs import takes_sign
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, Builder, type_of, wrap
@@ -41,7 +42,7 @@ def _is_pythons_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and type_of(value).weak
 
 
-def pythons_power(machine: Any, base: Any, exponent: Any, node: Any) -> Any:
+def pythons_power(machine: Machine, base: Any, exponent: Any, node: Any) -> Any:
     """``base ** exponent``: an integer, a float, or either, as the exponent's sign decides."""
     if any(type_of(v).dtype.kind == "f" for v in (base, exponent)):
         _refuse_complex(machine, base, exponent, node)
@@ -58,7 +59,7 @@ def pythons_power(machine: Any, base: Any, exponent: Any, node: Any) -> Any:
     return machine.choose(test, whole, lambda: _as_float(base, exponent), node)
 
 
-def _refuse_complex(machine: Any, base: Any, exponent: Any, node: Any) -> None:
+def _refuse_complex(machine: Machine, base: Any, exponent: Any, node: Any) -> None:
     """An error at run time where a base is negative and the exponent is no whole number."""
     if type_of(exponent).dtype.kind in "bi" or is_never_negative(machine, base):
         return
@@ -74,7 +75,7 @@ def _refuse_complex(machine: Any, base: Any, exponent: Any, node: Any) -> None:
     machine.fork(test, raises, lambda: None, node)
 
 
-def is_never_negative(machine: Any, value: Any, depth: int = 6) -> bool:
+def is_never_negative(machine: Machine, value: Any, depth: int = 6) -> bool:
     """True if a number is known to be zero, more, or NaN: by its making, or by tests around."""
     if not isinstance(value, Array):
         return not value < 0
@@ -107,7 +108,9 @@ def is_never_negative(machine: Any, value: Any, depth: int = 6) -> bool:
     return scalar in _POSITIVE or (made.primitive is to_float and inner(args[0]))
 
 
-def _is_told(machine: Any, value: Atom, holding: tuple[str, ...], failing: tuple[str, ...]) -> bool:
+def _is_told(
+    machine: Machine, value: Atom, holding: tuple[str, ...], failing: tuple[str, ...]
+) -> bool:
     """True if one of these comparisons of a number with zero holds here, or one of those fails."""
     definitions = machine.builder.definitions
     for test, holds in machine.facts:
@@ -137,7 +140,7 @@ def _as_float(base: Any, exponent: Any) -> Any:
     return OPERATORS["pow"](base, exponent)
 
 
-def _one_or_fraction(machine: Any, base: Any, exponent: Any) -> Any:
+def _one_or_fraction(machine: Machine, base: Any, exponent: Any) -> Any:
     """A power whose exponent is at most zero: the integer 1 where it is zero."""
     found = _as_float(base, exponent)
     classes = (Alternative(INT, 1), Alternative(FLOAT))
@@ -145,7 +148,7 @@ def _one_or_fraction(machine: Any, base: Any, exponent: Any) -> Any:
     return MixedNumber(found._value, classes, which)
 
 
-def possible_signs(machine: Any, value: Any) -> set[int]:
+def possible_signs(machine: Machine, value: Any) -> set[int]:
     """The signs that an integer may have here; if arguments decide, theirs is assumed.
 
     Known integers have one: {1}, {0} or {-1}.
@@ -189,7 +192,7 @@ def _made_of(builder: Builder, value: Atom) -> Iterator[Var]:
 
 
 @contextmanager
-def _facts_known(machine: Any) -> Iterator[None]:
+def _facts_known(machine: Machine) -> Iterator[None]:
     """Inside, ``dims`` knows the facts about integers that the tests around imply."""
     builder = machine.builder
     facts: list[Any] = []

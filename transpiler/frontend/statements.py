@@ -21,7 +21,7 @@ from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.branch import escapes, surely_leaves
 from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
@@ -293,10 +293,6 @@ class Statements(Contexts):
             return self._refilled(old, new, node)
         return new
 
-    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """A call on known values, by Python (see calls)."""
-        raise NotImplementedError
-
     def _refilled(self, old: Any, new: Any, node: Any) -> Any:
         """A list, dict or set, now with the contents of ``new``: its identity stays."""
         if isinstance(old, list):
@@ -359,10 +355,6 @@ class Statements(Contexts):
         if node.exc is None:
             self._refuse(node)
         return self._raised(*self._exception(node), node)
-
-    def arguments_of(self, function: Any, node: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments of a call (see calls)."""
-        raise NotImplementedError
 
     def _exception(self, node: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         """The class of the error that a ``raise`` makes, and its arguments."""

@@ -23,9 +23,9 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.guarding import Guard, guard_known
-from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.library.python_builtins import Interpreter
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.heap import rows_of
@@ -158,7 +158,7 @@ def _symbols(leaf_types: Sequence[ArrayType | None]) -> list[str]:
 
 
 def _attempt(
-    machine: Any,
+    machine: Interpreter,
     function: Any,
     leaf_types: Sequence[ArrayType | None],
     leaf_values: Sequence[Any],
@@ -249,7 +249,9 @@ def _recorded(
     return leaves
 
 
-def _interpret(machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _interpret(
+    machine: Interpreter, function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """The function's result; an error without a place shows where the result comes from."""
     try:
         return machine.call_value(function, list(args), dict(kwargs), None)
@@ -407,7 +409,7 @@ def listed(value: Any) -> Any:
     return value
 
 
-def close_result(result: Any, body: core.Block, machine: Any) -> Any:
+def close_result(result: Any, body: core.Block, machine: Interpreter) -> Any:
     """The structure of a result with Slots at its leaves; their atoms go to the block's results."""
     given = [*machine.builder.leaf_of_param, *(c.var for c in machine.captures.values())]
     returned = Results(body, machine.arguments, given).returned

@@ -16,6 +16,7 @@ import numpy as np
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable, Origin
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.frontend.values.kinds import kinds_of
@@ -73,7 +74,7 @@ def positions_of(
 
 
 def interpret_inner(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -96,7 +97,7 @@ def interpret_inner(
 
 
 def _interpret_inner(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -150,7 +151,7 @@ def _interpret_inner(
 
 
 def called_on_copies(
-    machine: Any, function: Any, primals: Sequence[Any], node: Any
+    machine: Machine, function: Any, primals: Sequence[Any], node: Any
 ) -> tuple[list[Any], Any]:
     """Copies of the primals, to be kept, and what the function gives for others."""
     given = pytrees.flatten(list(primals))[0]
@@ -181,7 +182,7 @@ def _atom(leaf: Any) -> Any:
     return leaf.atom if isinstance(leaf, Array) else leaf
 
 
-def _function(machine: Any, inner: Inner, name: str) -> Function:
+def _function(machine: Machine, inner: Inner, name: str) -> Function:
     function = Function(name, inner.params, inner.block, None)
     visible = set(core.free_vars(inner.block)) - set(inner.params)
     if not visible:
@@ -189,7 +190,7 @@ def _function(machine: Any, inner: Inner, name: str) -> Function:
     return function
 
 
-def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], Any]:
+def splice(machine: Machine, inner: Inner, function: Function) -> Callable[[Any], Any]:
     """Put an inner block's statements where the call stands; a map from its atoms to values."""
     mapping: dict[Var, Any] = {
         p: _actual_atom(a, p.type) for p, a in zip(inner.params, inner.actual, strict=True)
@@ -211,7 +212,7 @@ def splice(machine: Any, inner: Inner, function: Function) -> Callable[[Any], An
     return value
 
 
-def _tell_phases(machine: Any, function: Function) -> None:
+def _tell_phases(machine: Machine, function: Function) -> None:
     """The phases that are told are those of the transformation that was put in place last."""
     made = list(core.walk(function.body))
     phases = [s.phase if function.swept else "" for s in made]
@@ -227,7 +228,7 @@ def _actual_atom(value: Any, t: ArrayType) -> Any:
 
 
 def require_numbers(
-    args: Sequence[Any], varying: Sequence[int], machine: Any, name: str, some: bool = False
+    args: Sequence[Any], varying: Sequence[int], machine: Machine, name: str, some: bool = False
 ) -> None:
     """Raise if an argument that is differentiated by has leaves, none of which is a number.
 
@@ -252,7 +253,7 @@ def require_numbers(
 
 
 def require_float(
-    leaves: Sequence[Any], machine: Any, allow_int: bool, holomorphic: bool, name: str
+    leaves: Sequence[Any], machine: Machine, allow_int: bool, holomorphic: bool, name: str
 ) -> None:
     """grad's arguments must be floating point."""
     for leaf in leaves:
@@ -274,7 +275,7 @@ def require_float(
 
 
 def value_and_grad(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -311,7 +312,7 @@ def value_and_grad(
     return value, gradient, aux
 
 
-def or_zero(bar: Any, param: Var, machine: Any, inner: Inner) -> Any:
+def or_zero(bar: Any, param: Var, machine: Machine, inner: Inner) -> Any:
     """A zero adjoint of the parameter's type, recorded in the inner block."""
     if bar is not None and (isinstance(bar, Array) or not param.type.ndim):
         if isinstance(bar, Array):
@@ -347,7 +348,7 @@ def said_of(leaf: Any) -> str:
     return "a text" if is_text else f"a {type(leaf).__name__}"
 
 
-def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) -> None:
+def _require_scalar(inner: Inner, machine: Machine, holomorphic: bool, name: str) -> None:
     origin: Origin | None = machine.builder.origin
     hint = "sum the result, or use vjp or jacrev" if inner.leaves else "return the number"
     if len(inner.leaves) != 1 or inner.result is not inner.leaves[0]:
@@ -387,7 +388,7 @@ def _require_scalar(inner: Inner, machine: Any, holomorphic: bool, name: str) ->
 
 
 def jvp(
-    machine: Any,
+    machine: Machine,
     function: Any,
     primals: Sequence[Any],
     tangents: Sequence[Any],
@@ -430,7 +431,7 @@ def _is_float0(value: Any) -> bool:
     return dtype is not None and not isinstance(value, Array) and np.dtype(dtype).kind == "V"
 
 
-def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
+def check_tangent(primal: Any, tangent: Any, machine: Machine) -> None:
     """A tangent has its primal's shape."""
     if not isinstance(tangent, Array) and not is_number(tangent):
         raise TypeError(f"jvp: a tangent is a {type(tangent).__name__}")
@@ -442,7 +443,7 @@ def check_tangent(primal: Any, tangent: Any, machine: Any) -> None:
         )
 
 
-def check_cotangent(result: Any, cotangent: Any, machine: Any) -> None:
+def check_cotangent(result: Any, cotangent: Any, machine: Machine) -> None:
     """A cotangent has its result's shape."""
     if not all(isinstance(x, Array) or is_number(x) for x in (result, cotangent)):
         return
@@ -457,7 +458,7 @@ def check_cotangent(result: Any, cotangent: Any, machine: Any) -> None:
         machine.builder.unify(size, other)
 
 
-def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
+def _or_zero_like(dot: Any, leaf: Any, machine: Machine, inner: Inner) -> Any:
     if dot is not None:
         return dot
     t = type_of(leaf) if isinstance(leaf, Array) or is_number(leaf) else None
@@ -471,7 +472,7 @@ def _or_zero_like(dot: Any, leaf: Any, machine: Any, inner: Inner) -> Any:
 
 
 def vjp(
-    machine: Any,
+    machine: Machine,
     function: Any,
     primals: Sequence[Any],
     cotangent: Any,

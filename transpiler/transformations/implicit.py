@@ -18,6 +18,7 @@ from calque.transpiler.autodiff.rule_expansion import attached, tangent
 from calque.transpiler.autodiff.rules.batched_call import Call, held_values, is_float
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, fits
 from calque.transpiler.errors import CustomRuleError
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
@@ -111,7 +112,7 @@ class Linearized:
         self.__name__ = "linearized"
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return derivatives.jvp(machine, self.function, [self.x], args, node)[1]
 
@@ -126,7 +127,7 @@ class DenseSolve:
     __name__ = "dense_solve"
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         linear, right = args
         options: dict[str, Any] = {"argnums": 0, "has_aux": False, "holomorphic": False}
@@ -161,7 +162,7 @@ class DenseSolve:
 
 
 def custom_root(
-    machine: Any, f: Any, guess: Any, solve: Any, tangent_solve: Any, has_aux: bool, node: Any
+    machine: Machine, f: Any, guess: Any, solve: Any, tangent_solve: Any, has_aux: bool, node: Any
 ) -> Any:
     """``solve(f, guess)``, recorded with its rule."""
     if not machine.derivatives:
@@ -179,7 +180,7 @@ def custom_root(
     return recording.finish(SolverCall(NAME, 0, parts), [], value, inner)
 
 
-def _solution(result: Any, has_aux: bool, machine: Any) -> Any:
+def _solution(result: Any, has_aux: bool, machine: Machine) -> Any:
     if not has_aux:
         return result
     if not isinstance(result, (tuple, list)) or len(result) != 2:

@@ -15,6 +15,7 @@ from calque.transpiler.algebra.identity_folding import Basis
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of
@@ -91,7 +92,12 @@ def _pieces(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
 
 
 def _varying(
-    machine: Any, function: Any, args: Sequence[Any], argnums: Argnums, holomorphic: bool, name: str
+    machine: Machine,
+    function: Any,
+    args: Sequence[Any],
+    argnums: Argnums,
+    holomorphic: bool,
+    name: str,
 ) -> tuple[tuple[int, ...], list[Any]]:
     wanted = positions_of(argnums, len(args), getattr(function, "__name__", "the function"))
     require_numbers(args, wanted, machine, name, True)
@@ -128,7 +134,7 @@ def _value(inner: Inner, to_value: Any, found: Any) -> Any:
 
 
 def jacfwd(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -207,7 +213,7 @@ def _full(dot: Any, has: bool, leaf: Any, to_value: Any, size: Any) -> Any:
 
 
 def jacrev(
-    machine: Any,
+    machine: Machine,
     function: Any,
     args: Sequence[Any],
     kwargs: dict[str, Any],

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.transpiler.errors import DivergentCollective, Origin, ShapeError, VariesOverDevices
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array
@@ -188,9 +189,9 @@ def communicators(layout: Layout, taken: Sequence[str]) -> dict[Hashable, str]:
 
 
 def device_program(
-    machine: Any,
+    machine: Machine,
     function: Any,
-    args: Sequence[Any],
+    args: list[Any],
     kwargs: dict[str, Any],
     node: Any,
     layout: Layout,
@@ -257,7 +258,7 @@ def _require_settled(varying: Varying, whole: Varying) -> None:
             )
 
 
-def _require_same(result: Any, layout: Layout, varying: Varying, machine: Any) -> None:
+def _require_same(result: Any, layout: Layout, varying: Varying, machine: Machine) -> None:
     """Raise VariesOverDevices if a result differs along an axis that out_specs do not name."""
     result = listed(result)
     leaves = pytrees.flatten(result)[0]
@@ -299,7 +300,7 @@ class _Device:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         builder = machine.builder
         before = builder.varying
@@ -331,7 +332,7 @@ class _Over:
         self.__name__ = function.__name__
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return vmap.vmap(machine, self.function, args, kwargs, node, self.how)
 
@@ -340,7 +341,9 @@ class _Over:
         return [self.function]
 
 
-def as_batch(machine: Any, function: Any, args: Sequence[Any], node: Any, layout: Layout) -> Any:
+def as_batch(
+    machine: Machine, function: Any, args: Sequence[Any], node: Any, layout: Layout
+) -> Any:
     """The function over all devices of a mesh, as one batched program on whole arrays."""
     sizes = layout.sizes
     flat, structure = pytrees.flatten(list(args))

@@ -13,6 +13,7 @@ import numpy as np
 
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import DtypeError, NotLinear, ShapeError
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, Builder, type_of
@@ -71,7 +72,7 @@ _HINT = "write it with sums, and with products by what does not depend on the li
 
 
 def linear_transpose(
-    machine: Any, function: Any, primals: Sequence[Any], cotangent: Any, node: Any
+    machine: Machine, function: Any, primals: Sequence[Any], cotangent: Any, node: Any
 ) -> tuple[Any, ...]:
     """The transpose of ``function`` at a cotangent: of the primals only the types matter."""
     varying = range(len(primals))

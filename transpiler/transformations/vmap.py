@@ -13,7 +13,7 @@ import optree
 
 from calque.transpiler.errors import AxisOutOfRange, BranchMismatch, Origin, ShapeError
 from calque.transpiler.frontend.control.value_join import size_at_hand
-from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import core, pytrees
@@ -184,7 +184,12 @@ def labels(value: Any, name: str | int, called: str | None = None) -> list[str]:
 
 
 def vmap(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any, how: Axes
+    machine: Machine,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    node: Any,
+    how: Axes,
 ) -> Any:
     """``function`` for every example along the mapped axes."""
     name = getattr(function, "__name__", type(function).__name__)
@@ -390,7 +395,7 @@ def _part(array: Any, rows: slice, var: Var) -> Any:
 
 
 def _companions(
-    machine: Any,
+    machine: Machine,
     leaves: Sequence[Any],
     axes: Sequence[Any],
     called: Sequence[str],
@@ -448,7 +453,7 @@ def _same_size(builder: Builder, size: Any, source: str, array: Any, what: str) 
 
 
 def _interpreted(
-    machine: Any, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: Sequence[Any], kwargs: dict[str, Any], node: Any
 ) -> Inner:
     with machine.builder.block() as block:
         result = machine.call_value(function, list(args), kwargs, node)

@@ -14,6 +14,7 @@ from calque.transpiler.autodiff.rules.batched_call import (
 )
 from calque.transpiler.autodiff.rules.rule_tracing import Record, Recording, fits, name_of
 from calque.transpiler.errors import CustomRuleError
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, Var
@@ -62,7 +63,7 @@ class CustomJvpCall(Call):
 
 
 def call_custom_jvp(
-    machine: Any, function: Any, rule: Any, nondiff: Sequence[int], args: list[Any], node: Any
+    machine: Machine, function: Any, rule: Any, nondiff: Sequence[int], args: list[Any], node: Any
 ) -> Any:
     """``function(*args)``, with its own rule for tangents."""
     varying = [a for i, a in enumerate(args) if i not in nondiff]
@@ -96,7 +97,7 @@ def tangent_of(builder: Builder, leaf: Any) -> Var | None:
     return Var(leaf.type, f"{name}_dot" if name else None, builder.origin)
 
 
-def _pair(result: Any, value: Record, name: str, machine: Any) -> list[Any]:
+def _pair(result: Any, value: Record, name: str, machine: Machine) -> list[Any]:
     """The values and the tangents that a jvp rule gave, of the function's structure."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise CustomRuleError(
@@ -114,7 +115,7 @@ def _pair(result: Any, value: Record, name: str, machine: Any) -> list[Any]:
     return list(result)
 
 
-def _results(made: Record, value: Record, name: str, machine: Any) -> Block:
+def _results(made: Record, value: Record, name: str, machine: Machine) -> Block:
     """The rule's block, with results for the leaves that are arrays, of fitting types."""
     count = len(made.leaves(0))
     values, dots = made.block.results[:count], made.block.results[count:]

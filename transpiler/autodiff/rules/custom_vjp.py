@@ -17,6 +17,7 @@ from calque.transpiler.autodiff.rules.batched_call import (
 )
 from calque.transpiler.autodiff.rules.rule_tracing import Record, Recording, fits, name_of
 from calque.transpiler.errors import CustomRuleError, NotDifferentiable
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Var
@@ -87,7 +88,7 @@ def _unused(*args: Any, **params: Any) -> Any:
 
 
 def call_custom_vjp(
-    machine: Any,
+    machine: Machine,
     function: Any,
     rules: tuple[Any, Any],
     nondiff: Sequence[int],
@@ -133,7 +134,7 @@ def call_custom_vjp(
     return recording.finish(CustomVjpCall(name, len(operands), parts), operands, value, inner)
 
 
-def _with_residuals(result: Any, value: Record, name: str, machine: Any) -> list[Any]:
+def _with_residuals(result: Any, value: Record, name: str, machine: Machine) -> list[Any]:
     """The values and the residuals that a forward rule gave."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         raise CustomRuleError(
@@ -149,7 +150,7 @@ def _with_residuals(result: Any, value: Record, name: str, machine: Any) -> list
     return list(result)
 
 
-def _residuals(forth: Record, machine: Any) -> tuple[list[Var], Any]:
+def _residuals(forth: Record, machine: Machine) -> tuple[list[Var], Any]:
     """Parameters of the backward rule for the residuals, and these in their tree."""
     params: list[Var] = []
     made: list[Any] = []
@@ -172,7 +173,7 @@ def cotangent_of(builder: Builder, leaf: Any) -> Var | None:
     return Var(leaf.type, None, builder.origin)
 
 
-def _cotangents(result: Any, varying: Sequence[Any], name: str, machine: Any) -> list[Any]:
+def _cotangents(result: Any, varying: Sequence[Any], name: str, machine: Machine) -> list[Any]:
     """The cotangents that a backward rule returned, one for each leaf that is an array."""
     if not isinstance(result, (tuple, list)) or len(result) != len(varying):
         what = f"{len(result)}" if isinstance(result, (tuple, list)) else type(result).__name__
@@ -189,7 +190,7 @@ def _cotangents(result: Any, varying: Sequence[Any], name: str, machine: Any) ->
     ]
 
 
-def _matched(arg: Any, bar: Any, where: str, name: str, machine: Any) -> list[Any]:
+def _matched(arg: Any, bar: Any, where: str, name: str, machine: Machine) -> list[Any]:
     """The cotangents of the leaves of one argument; None stands for a whole tree of zeros."""
     leaves, structure = pytrees.flatten(arg)
     if bar is None:

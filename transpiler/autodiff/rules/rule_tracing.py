@@ -8,6 +8,7 @@ from typing import Any
 
 from calque.transpiler.errors import CustomRuleError, ImpureFunction
 from calque.transpiler.frontend.captures import Captured
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.frontend.values.heap import Snapshot
@@ -35,7 +36,7 @@ class Record:
 class Recording:
     """Interprets functions for one call, in blocks of their own."""
 
-    def __init__(self, machine: Any, name: str, args: Sequence[Any], node: Any):
+    def __init__(self, machine: Machine, name: str, args: Sequence[Any], node: Any):
         self.machine, self.name, self.node = machine, name, node
         self.args = list(args)
 
@@ -125,7 +126,7 @@ def name_of(function: Any) -> str:
     return str(getattr(function, "__name__", None) or getattr(function, "name", "function"))
 
 
-def fits(leaf: Array, found: Any, what: str, machine: Any) -> None:
+def fits(leaf: Array, found: Any, what: str, machine: Machine) -> None:
     """Raise unless an atom has the shape of the value it belongs to."""
     if not isinstance(found, Var) and not is_number(found):
         raise CustomRuleError(f"{what} that is a {type(found).__name__}.", machine.return_origin)

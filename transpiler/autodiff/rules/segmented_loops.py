@@ -22,6 +22,7 @@ import numpy as np
 
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 from calque.transpiler.ir.rewrite import copy_facts, derived, emit_loop, emit_while, inlined
@@ -34,7 +35,12 @@ Every = int | str | None  # the number of iterations in a segment; None: the who
 
 
 def call_checkpoint(
-    machine: Any, function: Any, every: Every, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine,
+    function: Any,
+    every: Every,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    node: Any,
 ) -> Any:
     """Call ``function(*args, **kwargs)`` such that the reverse sweep recomputes its values."""
     if not machine.derivatives:

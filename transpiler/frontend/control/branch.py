@@ -23,7 +23,8 @@ from calque.transpiler.frontend.control.python_errors import origin_of, raised
 from calque.transpiler.frontend.control.state_join import GrowingList, Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.expressions import Expressions
-from calque.transpiler.frontend.interpreter import Completion, place
+from calque.transpiler.frontend.interpreter import place
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot, rows_of
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir import core
@@ -87,11 +88,6 @@ class Branches(Expressions):
         """Everything the program can reach now."""
         return [call.frame for call in self.calls] + self.holding + self.arguments
 
-    @property
-    def holding(self) -> list[Any]:
-        """Values that only the interpreter holds, such as a loop's iterable."""
-        return self.__dict__.setdefault("_holding", [])
-
     def fork(
         self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
     ) -> Any:
@@ -135,23 +131,9 @@ class Branches(Expressions):
             self.links = None if outermost else self.links
         return result
 
-    links: Links | None = None  # the chains of forks that are being interpreted
-    error_on_path: Exception  # the last that an arm was found to raise
-    loop_depth = 0  # the number of loops of the generated program that are being interpreted
-
     def loops_around(self) -> bool:
         """True while a loop of the generated program is being interpreted."""
         return self.loop_depth > 0
-
-    @property
-    def arm_loop_depths(self) -> list[int]:
-        """The number of loops around each of the arms that are being interpreted."""
-        return self.__dict__.setdefault("_arm_loop_depths", [])
-
-    @property
-    def ends(self) -> list[int]:
-        """The number of loops around each arm or loop body, at whose depth a path may end."""
-        return self.__dict__.setdefault("_ends", [])
 
     def path_raises(self, error: Exception, node: Any) -> None:
         """End this path with an error at run time; raise the error now outside of an arm."""
@@ -268,10 +250,6 @@ class Branches(Expressions):
             orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
             result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
         return result if isinstance(result, Completion) else None
-
-    copies = 1  # how often what follows is written at this place
-    arms_apart = False  # what follows is written for each arm, however often that is
-    joined = False  # an arm that may leave was joined with one that goes on
 
     def leaving(
         self, test: Array, arms: Arms, twice: bool, node: Any
@@ -424,10 +402,6 @@ class Branches(Expressions):
     def flags_of_loop(self) -> LoopFlags | None:
         """The flags of the innermost loop of this call; None directly in the function."""
         return self.call.flags
-
-    def exec_block(self, statements: list[Any]) -> Completion | None:
-        """Statements in order (see statements)."""
-        raise NotImplementedError
 
 
 def surely_leaves(statements: list[Any]) -> bool:

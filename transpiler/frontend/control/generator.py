@@ -14,8 +14,8 @@ import gast
 
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
 from calque.transpiler.frontend.control.branch import LoopFlags
-from calque.transpiler.frontend.interpreter import Activation, Closure, Completion
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.machine import Activation, Closure, Completion
 from calque.transpiler.frontend.source import assigned_functions, bound_names
 from calque.transpiler.frontend.values.heap import Frame
 from calque.transpiler.frontend.values.iterables import (
@@ -131,12 +131,6 @@ class Generators(Lists):
         self.bind(closure, frame, args, kwargs, node)
         origin = closure.source.origin(first_yield(closure.node))
         return self.own(Generator(closure, frame, origin))
-
-    def bind(
-        self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> None:
-        """Bind arguments to parameters (see calls)."""
-        raise NotImplementedError
 
     def eval_GeneratorExp(self, node: Any) -> Any:
         """A generator expression: the first iterable is evaluated now, the rest when it runs."""

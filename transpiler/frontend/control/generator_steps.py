@@ -14,7 +14,7 @@ import gast
 
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.control.generator import YieldHere
-from calque.transpiler.frontend.interpreter import Activation
+from calque.transpiler.frontend.machine import Activation, Machine
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.stepwise import Steps, stepping
 from calque.transpiler.ir.builder import Array, current
@@ -23,7 +23,7 @@ from calque.transpiler.ir.builder import Array, current
 class Stepper:
     """The code of one generator under way."""
 
-    def __init__(self, machine: Any, source: Generator, node: Any):
+    def __init__(self, machine: Machine, source: Generator, node: Any):
         machine.start(source, node)
         self.machine, self.source = machine, source
         self.place = (machine.loop_depth, len(machine.tests))

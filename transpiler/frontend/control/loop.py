@@ -15,7 +15,7 @@ from calque.transpiler.frontend.control.loop_exits import LoopScope, leave_flags
 from calque.transpiler.frontend.control.loop_memory import Carried, CarryPlan
 from calque.transpiler.frontend.control.phi_inference import Carrying
 from calque.transpiler.frontend.control.state_join import GrowingList
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot
 from calque.transpiler.frontend.values.iterables import (
     Iterable,
@@ -40,14 +40,6 @@ _WORTH_UNROLLING = (CalqueError, GrowingList, LookupError, TypeError, ValueError
 
 class Loops(Carrying):
     """For and while."""
-
-    def assign(self, target: Any, value: Any, node: Any) -> None:
-        """Bind a target (see statements)."""
-        raise NotImplementedError
-
-    def steps(self, value: Any, node: Any) -> Any:
-        """An iterator, read one element at a time, over a value (see comprehensions)."""
-        raise NotImplementedError
 
     def for_over(self, node: Any, source: Any) -> Completion | None:
         """``for target in iterable``, which has positions."""
@@ -114,11 +106,6 @@ class Loops(Carrying):
             yield
         finally:
             self.walked.pop()
-
-    @property
-    def walked(self) -> list[Walk]:
-        """The for statements around."""
-        return self.__dict__.setdefault("_walked", [])
 
     def _sized(self, iterable: Iterable, error: CalqueError) -> Exception:
         """Ask for the loop's length to be static, so that it can be unrolled; else the error."""

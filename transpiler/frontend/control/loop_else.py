@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.frontend.control.branch import LoopFlags
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.machine import Completion, Machine
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Var
 
@@ -17,7 +17,7 @@ class ElseArms:
     have one on all paths with a break, or on all without.
     """
 
-    def __init__(self, machine: Any, node: Any, flags: LoopFlags):
+    def __init__(self, machine: Machine, node: Any, flags: LoopFlags):
         self.machine, self.node = machine, node
         self.completion: Completion | None = None
         at_end = flags.at_end if flags.certain else None

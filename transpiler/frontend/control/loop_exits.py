@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.machine import Machine
 
 
 def leave_flags(call: Any, flags: LoopFlags) -> None:
@@ -17,7 +18,7 @@ def leave_flags(call: Any, flags: LoopFlags) -> None:
 class LoopScope:
     """Makes a loop's hidden flags the current ones; restores the outer loop's on every way out."""
 
-    def __init__(self, machine: Any, node: Any):
+    def __init__(self, machine: Machine, node: Any):
         self.machine, self.node = machine, node
 
     def __enter__(self) -> LoopFlags:

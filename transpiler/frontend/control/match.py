@@ -7,9 +7,10 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import UnsupportedSyntax
+from calque.transpiler.frontend.machine import Machine
 
 
-def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
+def match_pattern(machine: Machine, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
     """Match a pattern: True or False where known, else a recorded scalar; fills ``bindings``."""
     kind = type(pattern).__name__
     if kind == "MatchValue":
@@ -43,7 +44,9 @@ def match_pattern(machine: Any, pattern: Any, subject: Any, bindings: dict[str, 
     return machine.fail(UnsupportedSyntax, pattern, f"The pattern {kind} is not supported.")
 
 
-def _all(machine: Any, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], node: Any) -> Any:
+def _all(
+    machine: Machine, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], node: Any
+) -> Any:
     result: Any = True
     for pattern, value in pairs:
         found = match_pattern(machine, pattern, value, bindings)
@@ -53,14 +56,14 @@ def _all(machine: Any, pairs: list[tuple[Any, Any]], bindings: dict[str, Any], n
     return result
 
 
-def _both(machine: Any, result: Any, found: Any, node: Any, is_and: bool) -> Any:
+def _both(machine: Machine, result: Any, found: Any, node: Any, is_and: bool) -> Any:
     """Two outcomes joined by ``and`` or ``or``; a neutral one is left out."""
     if found is is_and:
         return result
     return found if result is is_and else machine.short_circuit(result, lambda: found, node, is_and)
 
 
-def _sequence(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
+def _sequence(machine: Machine, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
     if not isinstance(subject, (list, tuple)):
         return False
     stars = [i for i, p in enumerate(pattern.patterns) if type(p).__name__ == "MatchStar"]
@@ -81,7 +84,7 @@ def _sequence(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]
     return _all(machine, list(zip(patterns, items, strict=True)), bindings, pattern)
 
 
-def _mapping(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
+def _mapping(machine: Machine, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
     if not isinstance(subject, dict):
         return False
     keys = [machine.evaluate(k) for k in pattern.keys]
@@ -93,7 +96,7 @@ def _mapping(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any])
     return _all(machine, pairs, bindings, pattern)
 
 
-def _class(machine: Any, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
+def _class(machine: Machine, pattern: Any, subject: Any, bindings: dict[str, Any]) -> Any:
     cls = machine.evaluate(pattern.cls)
     if not machine.call_value(isinstance, [subject, cls], {}, pattern):
         return False

@@ -35,7 +35,7 @@ from calque.transpiler.frontend.control.value_join import (
     leaf_values,
     shape_of,
 )
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.growing_lists import appended
 from calque.transpiler.frontend.values.heap import (
     MISSING,

@@ -6,9 +6,8 @@ has been interpreted. Where it was asked for in vain, the body is interpreted on
 
 from __future__ import annotations
 
-from typing import Any
-
 from calque.transpiler.frontend.control.loop_memory import Carried, CarriedSlot, CarryPlan
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Atom, For, If, Var, While
 from calque.transpiler.ir.types import INT
@@ -17,7 +16,7 @@ _MOST = 1 << 16  # what an iteration may add
 _LARGEST = 1 << 60  # what comes of that in 2**43 iterations, which would take hours
 
 
-def note_rising(machine: Any, plan: CarryPlan, carried: Carried) -> bool:
+def note_rising(machine: Machine, plan: CarryPlan, carried: Carried) -> bool:
     """Extend the plan by the counters that this iteration did not lower; True if it had them.
 
     Only counters whose sign was asked for in vain are considered.
@@ -32,19 +31,19 @@ def note_rising(machine: Any, plan: CarryPlan, carried: Carried) -> bool:
     return not new and not wrong
 
 
-def take_rising(machine: Any, plan: CarryPlan, slot: CarriedSlot) -> None:
+def take_rising(machine: Machine, plan: CarryPlan, slot: CarriedSlot) -> None:
     """Assume that a counter of the plan is nonnegative in the body that is to be interpreted."""
     if slot.key in plan.rising and slot.arrays:
         machine.builder.magnitudes.take(slot.arrays[0].atom, (0, _LARGEST))
 
 
-def _is_asked(machine: Any, slot: CarriedSlot) -> bool:
+def _is_asked(machine: Machine, slot: CarriedSlot) -> bool:
     if len(slot.arrays) != 1 or slot.arrays[0].type != INT:
         return False
     return slot.arrays[0].atom in machine.unsigned
 
 
-def _rises(machine: Any, slot: CarriedSlot) -> bool:
+def _rises(machine: Machine, slot: CarriedSlot) -> bool:
     """True if a counter starts at zero or above, and an iteration does not lower it."""
     builder, start, last = machine.builder, slot.initial, slot.now()
     if not isinstance(start, (int, Array)) or not isinstance(last, (int, Array)):

@@ -17,7 +17,7 @@ from calque.transpiler.frontend.control.value_join import (
     leaf_values,
     widen,
 )
-from calque.transpiler.frontend.interpreter import Completion
+from calque.transpiler.frontend.machine import Completion, Machine
 from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, Structure, is_number
 from calque.transpiler.frontend.values.heap import (
     MISSING,
@@ -83,7 +83,9 @@ class Outcome:
 class Join:
     """Joins two outcomes of a branch, location by location."""
 
-    def __init__(self, machine: Any, base: Snapshot, outcomes: list[Outcome], node: Any, test: Any):
+    def __init__(
+        self, machine: Machine, base: Snapshot, outcomes: list[Outcome], node: Any, test: Any
+    ):
         self.machine = machine
         self.base = base
         self.outcomes = outcomes

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from calque.transpiler.frontend.control.state_join import ExchangedList
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
 from calque.transpiler.frontend.values.iterables import leaves
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import map_tree
 
 
-def undo_exchanges(machine: Any, base: Snapshot) -> None:
+def undo_exchanges(machine: Machine, base: Snapshot) -> None:
     """Rebind names that have exchanged lists since ``base`` to their own, and swap the contents."""
     moved = _moved(base)
     own, now = [old for _, _, old, _ in moved], [new for _, _, _, new in moved]
@@ -49,7 +50,7 @@ def _moved(base: Snapshot) -> list[tuple[Frame, str, RecordedList, RecordedList]
     return found
 
 
-def _held_once(machine: Any, lists: list[RecordedList]) -> bool:
+def _held_once(machine: Machine, lists: list[RecordedList]) -> bool:
     """True if exactly one name, and nothing else, holds each of the lists."""
     held: Counter[int] = Counter()
     for value, content in Snapshot(machine.roots(), machine.owned).contents.values():

@@ -24,7 +24,8 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.control.branch import PathEnds, escapes
 from calque.transpiler.frontend.control.generator import Generators
 from calque.transpiler.frontend.control.state_join import GrowingList
-from calque.transpiler.frontend.interpreter import PYTHON_ERRORS, Completion
+from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.iterables import Generator
@@ -36,8 +37,6 @@ Body = Callable[[Any], Completion | None]
 
 class Contexts(Generators):
     """Context managers and handlers."""
-
-    catching = 0  # blocks of warnings.catch_warnings around the present code
 
     def exec_With(self, node: Any) -> Completion | None:
         """``with manager as name``: managers one by one, then the block."""
@@ -221,10 +220,6 @@ class Contexts(Generators):
             if isinstance(error, self._caught_by(handler)):
                 return handler
         return None
-
-    def assign(self, target: Any, value: Any, node: Any) -> None:
-        """Bind a target (see statements)."""
-        raise NotImplementedError
 
 
 class _Run(gast.Pass):

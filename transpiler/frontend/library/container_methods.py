@@ -6,6 +6,7 @@ from typing import Any
 
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.library.polyfills import counted, place_in
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, check_keys
 from calque.transpiler.ir.builder import known
@@ -22,7 +23,7 @@ _OF_NO_KEY = frozenset(("clear", "update"))
 
 
 def container_method(
-    machine: Any, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     """Call a method of a list, a dict, a set, a tuple or a text; new containers are not owned."""
     name = function.__name__
@@ -59,7 +60,7 @@ def container_method(
     return result
 
 
-def _of_dict(machine: Any, name: str, owner: Any, args: list[Any], node: Any) -> list[Any]:
+def _of_dict(machine: Machine, name: str, owner: Any, args: list[Any], node: Any) -> list[Any]:
     """The arguments of a dict's method; refuses keys that differ between paths."""
     for value in args:
         check_dict(value, node)
@@ -74,7 +75,7 @@ def _of_dict(machine: Any, name: str, owner: Any, args: list[Any], node: Any) ->
     return args
 
 
-def _as_elements(machine: Any, name: str, value: Any, node: Any) -> Any:
+def _as_elements(machine: Machine, name: str, value: Any, node: Any) -> Any:
     """The argument of a set's method: an element, or an iterable of elements."""
     if name in _OF_AN_ELEMENT:
         return machine.hashable(value, node, ELEMENT)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import UnsupportedSyntax
-from calque.transpiler.frontend.calls import Calls, builtin
+from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.ir import pytrees
@@ -18,7 +19,7 @@ from calque.transpiler.ir.core import map_tree
 
 
 @builtin(copy.copy)
-def _copy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _copy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     if rows_of(value) is not None:
         return machine.list_copy(value)
@@ -26,7 +27,7 @@ def _copy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 
 
 @builtin(copy.deepcopy)
-def _deepcopy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _deepcopy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     made: dict[int, Any] = {}
 
     def renewed(value: Any) -> Any:
@@ -37,7 +38,7 @@ def _deepcopy(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) 
     return renewed(args[0])
 
 
-def _replaced(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _replaced(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     own = getattr(type(value), "__replace__", None)
     if own is None:
@@ -49,7 +50,7 @@ if hasattr(copy, "replace"):  # since 3.13
     builtin(copy.replace)(_replaced)
 
 
-def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:
+def _deep(machine: Machine, value: Any, renewed: Any, node: Any) -> Any:
     rows = rows_of(value)
     if rows is not None:
         buffers = map_tree(lambda b: FUNCTIONS[np.copy](b[: rows.count]), rows.buffers)
@@ -63,7 +64,7 @@ def _deep(machine: Any, value: Any, renewed: Any, node: Any) -> Any:
 
 
 def _renewed(
-    machine: Calls, value: Any, method: str, given: list[Any], part: Any, node: Any
+    machine: Machine, value: Any, method: str, given: list[Any], part: Any, node: Any
 ) -> Any:
     """A new array, container or instance of the renewed parts; what never changes is itself."""
     if isinstance(value, Array):

@@ -11,6 +11,7 @@ import itertools
 from typing import Any
 
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Endless,
@@ -41,7 +42,7 @@ def takes_steps(function: Any) -> bool:
 
 
 def stepwise(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     """The call of such a function with a generator among its arguments; None without a twin."""
     args = [a if isinstance(a, Generator) else machine.iterated(a, node) for a in args]

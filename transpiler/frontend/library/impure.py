@@ -12,6 +12,7 @@ from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir.builder import function_name
 
 _EVALUATE = {exec, eval, compile}
@@ -21,7 +22,7 @@ _FILES |= {np.genfromtxt, np.fromfile}
 
 
 def refuse_impure(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> None:
     """Refuse a call that reads or changes state outside of the program."""
     owner = getattr(function, "__self__", None)
@@ -69,7 +70,7 @@ def refuse_impure(
         )
 
 
-def _with_a_key(machine: Any, name: str, values: dict[Any, Any], node: Any, plain: bool) -> str:
+def _with_a_key(machine: Machine, name: str, values: dict[Any, Any], node: Any, plain: bool) -> str:
     """The hint for a refused draw: the same draw with a key, if there is such a function."""
     made = None
     if machine.calls and isinstance(node, gast.Call):

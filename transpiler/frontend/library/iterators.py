@@ -11,7 +11,7 @@ import numpy as np
 
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.control.comprehension import Comprehensions
-from calque.transpiler.frontend.interpreter import Closure
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.frontend.values.stepwise import Over
 from calque.transpiler.ir.builder import known
@@ -24,7 +24,7 @@ class Bound:
         self.function, self.args, self.kwargs = function, args, kwargs
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         return machine.call_value(
             self.function, [*self.args, *args], {**self.kwargs, **kwargs}, node
@@ -52,7 +52,7 @@ class _Named:
         self.name = name
 
     def __calque_trace__(
-        self, machine: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         if isinstance(args[0], Closure):
             args[0].name = self.name

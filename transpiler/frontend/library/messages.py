@@ -16,6 +16,7 @@ import numpy as np
 
 from calque.transpiler.errors import ImpureFunction, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.strings import RuntimeText, display
 from calque.transpiler.ir.builder import Array, known
 
@@ -23,7 +24,7 @@ _LEVELS = ("debug", "info", "warning", "error", "critical")
 _OUTSIDE = "do it outside the function"
 
 
-def _shown(machine: Any, value: Any, values: list[Any], node: Any) -> str:
+def _shown(machine: Machine, value: Any, values: list[Any], node: Any) -> str:
     """A value as source text; refused where it has none."""
     if isinstance(value, type) and issubclass(value, Warning):
         if value.__module__ != "builtins":
@@ -52,7 +53,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _record(
-    machine: Any, callee: str, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, callee: str, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> None:
     values: list[Any] = []
     parts = [_shown(machine, a, values, node) for a in args]
@@ -61,7 +62,7 @@ def _record(
 
 
 @builtin(warnings.warn)
-def _warn(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _warn(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     if machine.catching:
         machine.fail(
             ImpureFunction,
@@ -73,7 +74,7 @@ def _warn(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> N
     _record(machine, "warn", args, kwargs, node)
 
 
-def _logger_text(machine: Any, logger: Any, node: Any) -> str:
+def _logger_text(machine: Machine, logger: Any, node: Any) -> str:
     if type(logger).__name__ != "RootLogger" and logging.getLogger(logger.name) is not logger:
         machine.fail(
             UnsupportedFunction,
@@ -87,7 +88,7 @@ def _logger_text(machine: Any, logger: Any, node: Any) -> str:
 
 
 def _method(level: str) -> Callable[..., None]:
-    def log(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def log(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         text = f"{_logger_text(machine, args[0], node)}.{level}"
         _record(machine, text, args[1:], kwargs, node)
 
@@ -95,7 +96,7 @@ def _method(level: str) -> Callable[..., None]:
 
 
 def _of_root(level: str) -> Callable[..., None]:
-    def log(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def log(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         imported = f"log_{level}"
         machine.builder.imports[imported] = f"logging:{level}"
         _record(machine, imported, args, kwargs, node)
@@ -109,12 +110,12 @@ for _level in (*_LEVELS, "log"):
 
 
 @builtin(logging.getLogger)
-def _get_logger(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _get_logger(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return logging.getLogger(*args, **kwargs)
 
 
 def _refused(name: str, hint: str = _OUTSIDE) -> Callable[..., None]:
-    def refuse(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def refuse(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         machine.fail(
             ImpureFunction,
             node,
@@ -137,7 +138,7 @@ builtin(warnings.warn_explicit, warnings.showwarning)(_refused("This", "use warn
 
 
 def _filter(function: Any) -> Callable[..., Any]:
-    def change(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def change(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not machine.catching:
             _refused(f"warnings.{function.__name__}")(machine, node, args, kwargs)
         return function(*args, **kwargs)  # undone at the end of the block, and nothing warns in it

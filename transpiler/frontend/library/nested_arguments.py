@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
@@ -14,7 +15,7 @@ from calque.transpiler.primitives.compositions import Repeated, block
 
 
 @builtin(np.block)
-def _block(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _block(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (arrays,) = (*args, *kwargs.values())
     return block(_nested(arrays))
 
@@ -28,11 +29,11 @@ def _nested(item: Any) -> Any:
 
 
 @builtin(np.fromiter)
-def _fromiter(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _fromiter(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return from_iterable(machine, node, *args, **kwargs)
 
 
-def from_iterable(machine: Any, node: Any, iter: Any, dtype: Any, count: Any = -1) -> Any:
+def from_iterable(machine: Machine, node: Any, iter: Any, dtype: Any, count: Any = -1) -> Any:
     """``np.fromiter``: an array of one axis, of the first ``count`` elements."""
     plain = isinstance(iter, (Array, list, tuple, np.ndarray))
     values = gathered(iter if plain else machine.listed(iter, node))

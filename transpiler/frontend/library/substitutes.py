@@ -13,6 +13,7 @@ from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
 from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Known
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
@@ -31,7 +32,7 @@ _SERIES = {
 def interpret(function: Any) -> None:
     """Let the interpreter read a library's own Python where a program calls it."""
 
-    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return machine.call_for_user(function, args, kwargs, node)
 
     BUILTINS[function] = call
@@ -46,7 +47,7 @@ for _module, _names in _SERIES.items():
 
 
 def _method(ufunc: np.ufunc, twin: Any, options: tuple[str, ...]) -> Callable[..., Any]:
-    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not set(kwargs) <= set(options):
             machine.fail(
                 UnsupportedFunction,
@@ -72,7 +73,7 @@ for _ufunc in {f for f in FUNCTIONS if isinstance(f, np.ufunc) and f.nin == 2 an
 
 
 @builtin(np.vectorize)
-def _vectorize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _vectorize(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     given = dict(zip(("pyfunc", "otypes"), args, strict=False)) | kwargs
     given.pop("doc", None)
     given.pop("cache", None)
@@ -80,7 +81,7 @@ def _vectorize(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any])
     return machine.own(polyfills.Vectorized(given["pyfunc"], _kinds(given.get("otypes"))))
 
 
-def _check_plain(machine: Any, options: set[str], node: Any) -> None:
+def _check_plain(machine: Machine, options: set[str], node: Any) -> None:
     if not options <= {"pyfunc", "otypes"} or "pyfunc" not in options:
         machine.fail(
             UnsupportedFunction,
@@ -98,7 +99,7 @@ def _kinds(otypes: Any) -> Any:
 
 
 def _call_vectorize(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     options = {n for n in ("signature", "excluded") if getattr(function, n, None)}
     _check_plain(machine, {"pyfunc", *options, *kwargs}, node)
@@ -110,7 +111,7 @@ OBJECTS[np.vectorize] = _call_vectorize
 
 
 @builtin(polyfills.elements_at)
-def _elements_at(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _elements_at(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     others, place = args
     return tuple(
         machine.subscript(part.items, place, node)  # a list by a run-time position
@@ -121,7 +122,7 @@ def _elements_at(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(polyfills.kinds_of_first)
-def _kinds_of_first(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _kinds_of_first(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The dtypes of the first results, which ``np.vectorize`` takes: equal on all paths."""
     function, values = args
     base = Snapshot(machine.roots(), machine.owned)
@@ -144,24 +145,27 @@ def _kinds_of_first(machine: Any, node: Any, args: list[Any], kwargs: dict[str, 
 
 
 @builtin(operator.getitem)
-def _getitem(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return machine.subscript(*args, node)
+def _getitem(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    method: Callable[..., Any] = machine.subscript
+    return method(*args, node)
 
 
 @builtin(operator.setitem)
-def _setitem(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return machine.store(*args, node)
+def _setitem(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    method: Callable[..., Any] = machine.store
+    return method(*args, node)
 
 
 @builtin(operator.contains)
-def _contains(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _contains(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return machine.compare(gast.In(), args[1], args[0], node)
 
 
 def _in_place(kind: type) -> Callable[..., Any]:
-    def call(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         statement = gast.copy_location(gast.BinOp(None, kind(), None), node)
-        return machine.augmented(*args, statement)
+        method: Callable[..., Any] = machine.augmented
+        return method(*args, statement)
 
     return call
 
@@ -171,14 +175,14 @@ for _kind, (_word, _) in BINARY.items():
 
 
 def _call_itemgetter(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     found = [machine.subscript(args[0], key, node) for key in function.__reduce__()[1]]
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def _call_attrgetter(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     found = []
     for path in function.__reduce__()[1]:
@@ -190,7 +194,7 @@ def _call_attrgetter(
 
 
 def _call_methodcaller(
-    machine: Any, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     made, given = function.__reduce__()
     named = {} if made is operator.methodcaller else made.keywords

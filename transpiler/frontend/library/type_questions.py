@@ -11,8 +11,8 @@ import numpy as np
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.guarding import Guard
-from calque.transpiler.frontend.interpreter import Closure
 from calque.transpiler.frontend.library.polyfills import Deque
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.frontend.values.heap import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
@@ -22,7 +22,7 @@ from calque.transpiler.ir.builder import ATTRIBUTES, METHODS, Array
 
 
 @builtin(isinstance)
-def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _isinstance(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Deque):
         return issubclass(deque, kinds)
@@ -36,14 +36,14 @@ def _isinstance(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]
     return isinstance(value, kinds)
 
 
-def _guard_class(machine: Any, value: Any) -> None:
+def _guard_class(machine: Machine, value: Any) -> None:
     """Guard the class of an instance from outside whose class was tested."""
     if id(value) not in machine.owned and is_mutable(value):
         machine.guards.append(Guard(lambda: type(value), type(value)))
 
 
 @builtin(type)
-def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _type(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     if isinstance(value, Array):
         return answer(machine, value, type, "Its class", node)
@@ -58,7 +58,7 @@ def _type(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> A
 
 
 @builtin(np.isscalar)
-def _isscalar(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _isscalar(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value = args[0] if args else kwargs["element"]
     if isinstance(value, Array):
         return answer(machine, value, np.isscalar, "np.isscalar", node)
@@ -66,7 +66,7 @@ def _isscalar(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @builtin(np.iterable)
-def _iterable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _iterable(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value = args[0] if args else kwargs["y"]
     if isinstance(value, Array):
         return bool(value.ndim)
@@ -74,7 +74,7 @@ def _iterable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @builtin(getattr)
-def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _getattr(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     value, name = args[:2]
     if len(args) < 3:
         return machine.attribute(value, name, node)
@@ -89,11 +89,11 @@ def _getattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 
 
 @builtin(hasattr)
-def _hasattr(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _hasattr(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return _has(machine, node, *args)
 
 
-def _has(machine: Any, node: Any, value: Any, name: str) -> bool:
+def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
     if isinstance(value, Array):
         found = answer(machine, value, lambda x: hasattr(x, name), f"hasattr {name!r}", node)
         return bool(found)
@@ -105,7 +105,7 @@ def _has(machine: Any, node: Any, value: Any, name: str) -> bool:
 
 
 @builtin(callable)
-def _callable(machine: Any, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _callable(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(args[0], Array):
         return False
     return isinstance(args[0], Closure) or callable(args[0])

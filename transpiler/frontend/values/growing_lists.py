@@ -36,23 +36,13 @@ from calque.transpiler.frontend.values.iterables import Range, leaves
 from calque.transpiler.frontend.values.list_arrays import GrowingRows, kept, zip_trees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.ir.core import Var, map_tree
-from calque.transpiler.ir.types import INT, ArrayType, DimLike, dim_symbols
+from calque.transpiler.ir.types import INT, ArrayType, dim_symbols
 
 FIRST_CAPACITY = 16
 
 
 class Growing(LoopMemory):
     """Loops that change lists: the arrays and counts that must exist from a loop's start."""
-
-    @property
-    def loop_bases(self) -> list[Snapshot]:
-        """The snapshots taken before each of the run-time loops that are being interpreted."""
-        return self.__dict__.setdefault("_loop_bases", [])
-
-    @property
-    def element_sizes(self) -> list[tuple[DimLike, DimLike, Any]]:
-        """Assumptions that elements fit into lists: a size, that of its place, and the origin."""
-        return self.__dict__.setdefault("_element_sizes", [])
 
     def _check_elements(self, changing: set[str]) -> None:
         """Refuse elements whose size a loop changes, unless its body requires the place's size."""

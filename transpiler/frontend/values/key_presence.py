@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import MISSING, Frame, Snapshot
 from calque.transpiler.frontend.values.optional import Mismatch
 from calque.transpiler.ir import pytrees
@@ -25,7 +26,7 @@ def has_keys(container: Any) -> bool:
     return not isinstance(container, (Frame, list))
 
 
-def unsure_key(machine: Any, container: Any, key: Any, value: Any) -> bool:
+def unsure_key(machine: Machine, container: Any, key: Any, value: Any) -> bool:
     """True if the container has this value under this key on some paths only."""
     if value is MISSING or (isinstance(value, Mismatch) and value.absent):
         return True
@@ -52,12 +53,12 @@ def place_lacks(moment: Snapshot, key: tuple[int, Any]) -> bool:
     return key[1] not in moment.locations(key[0])
 
 
-def note_unsure(machine: Any, container: Any, key: Any, value: Any) -> None:
+def note_unsure(machine: Machine, container: Any, key: Any, value: Any) -> None:
     """Remember that the container may lack this place while it holds this value."""
     machine.perhaps[id(container), key] = (container, value)
 
 
-def check_key(machine: Any, container: Any, key: Any, node: Any) -> None:
+def check_key(machine: Machine, container: Any, key: Any, node: Any) -> None:
     """Refuse a read of a key that a container has on some paths only."""
     held = container if isinstance(container, dict) else pytrees.contents(container)
     value = held.get(key)
@@ -72,7 +73,7 @@ def check_key(machine: Any, container: Any, key: Any, node: Any) -> None:
     )
 
 
-def check_keys(machine: Any, container: Any, node: Any) -> None:
+def check_keys(machine: Machine, container: Any, node: Any) -> None:
     """Refuse to go through, count or compare keys that differ, or come in another order."""
     held = container if isinstance(container, dict) else pytrees.contents(container)
     for key in held:
@@ -90,7 +91,7 @@ def check_dict(value: Any, node: Any = None) -> None:
     if isinstance(value, dict):
         check_keys(current().machine, value, node)
     elif isinstance(value, VIEWS):
-        machine = current().machine
+        machine: Machine = current().machine
         noted = {id(v) for _, v in machine.perhaps.values()}
         for key, held in value.mapping.items():  # type: ignore[attr-defined]
             if id(held) in noted or (isinstance(held, Mismatch) and held.absent):

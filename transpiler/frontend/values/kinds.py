@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.mixed_operations import called, holds_mixed
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.ir.builder import METHODS, Array, Builder, current, known
@@ -89,7 +90,9 @@ def samples(value: Array) -> list[Any]:
     return found
 
 
-def answer(machine: Any, value: Array, question: Callable[[Any], Any], what: str, node: Any) -> Any:
+def answer(
+    machine: Machine, value: Array, question: Callable[[Any], Any], what: str, node: Any
+) -> Any:
     """Plain Python's answer to a question about a value; refused where only a run can know it."""
     found = [question(sample) for sample in samples(value)]
     if any(other is not found[0] and other != found[0] for other in found):
@@ -204,7 +207,7 @@ class Unread:
         return UnsupportedFunction(f"ndarray.{self.name} is only compared with None.")
 
 
-def attribute_of(machine: Any, value: Array, name: str, node: Any) -> Any:
+def attribute_of(machine: Machine, value: Array, name: str, node: Any) -> Any:
     """``value.name``; a method's results have the classes of NumPy's results."""
     if name == "__class__":
         return answer(machine, value, type, "Its class", node)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnrollingNeeded
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import Snapshot, partners_of, rows_of
 from calque.transpiler.frontend.values.iterables import (
     FlatElements,
@@ -181,7 +182,7 @@ class GrowingRows(Iterable):
 
     def _refuse_named(self, value: Any) -> None:
         """Ask for unrolling if a list with a name becomes an element: it would not see stores."""
-        machine = current().machine
+        machine: Machine = current().machine
         lists = [c for c in containers(value) if isinstance(c, list) and rows_of(c) is None]
         if not machine.stacking or not lists:
             return

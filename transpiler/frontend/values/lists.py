@@ -23,8 +23,8 @@ from calque.transpiler.frontend.control.state_join import (
     WideningList,
 )
 from calque.transpiler.frontend.expressions import is_count
-from calque.transpiler.frontend.interpreter import Completion
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.growing_lists import differing_elements, rows_sample
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import Generator, leaves
@@ -44,10 +44,6 @@ _METHODS = {
 
 class Lists(Loops):
     """Operations on lists. ``values.rows`` is set if one grew, or shrank, in a run-time loop."""
-
-    def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None:
-        """Run ``action`` on every element (see comprehensions)."""
-        raise NotImplementedError
 
     def subscript(self, value: Any, index: Any, node: Any) -> Any:
         """``value[index]``."""

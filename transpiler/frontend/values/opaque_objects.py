@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import Frame
 from calque.transpiler.frontend.values.key_presence import VIEWS
 from calque.transpiler.ir import pytrees
@@ -36,7 +37,7 @@ def is_opaque(value: Any) -> bool:
 class Watch:
     """The opaque objects that a call can reach, as they were before it."""
 
-    def __init__(self, machine: Any, values: list[Any]):
+    def __init__(self, machine: Machine, values: list[Any]):
         self.machine = machine
         self.before = [(v, _copied(v)) for v in values if is_opaque(v)]
 

@@ -18,6 +18,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.errors import AliasUndecided, NeedsKnownValue, UnsupportedSyntax
+from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Behind,
@@ -69,7 +70,7 @@ class Steps:
         return None
 
     def _check(self) -> None:
-        machine = current().machine
+        machine: Machine = current().machine
         if self.unsure:
             _refuse("An iterator is read again that a loop of the generated program has consumed.")
         if id(self) in machine.undecided:
@@ -383,7 +384,7 @@ class MadeAt:
 
 def chosen(function: Any, item: Any, node: Any) -> bool:
     """True if a function, or None for the item itself, says yes; that must be known."""
-    machine = current().machine
+    machine: Machine = current().machine
     keep = item if function is None else machine.call_value(function, [item], {}, node)
     keep = machine.truth(keep, node)
     if isinstance(keep, Array):

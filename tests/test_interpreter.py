@@ -1,0 +1,34 @@
+"""The interpreter: every method that its parts call on one another is there, by one type."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import calque
+from calque.transpiler.frontend.library.python_builtins import Interpreter
+from calque.transpiler.frontend.machine import Machine
+
+ROOT = Path(calque.__file__).parent
+
+
+def declared() -> dict[str, list[str]]:
+    """The methods that ``Machine`` declares, with the names of their parameters."""
+    tree = ast.parse(inspect.getsource(Machine))
+    branches = [s for s in ast.walk(tree) if isinstance(s, ast.If)]
+    methods = [s for branch in branches for s in branch.body if isinstance(s, ast.FunctionDef)]
+    return {m.name: [a.arg for a in m.args.args] for m in methods}
+
+
+def test_declared_methods_are_defined() -> None:
+    assert declared()
+    for name, parameters in declared().items():
+        found = inspect.getattr_static(Interpreter, name)
+        function = found.fget if isinstance(found, property) else found
+        assert function.__code__.co_varnames[: function.__code__.co_argcount] == tuple(parameters), name
+
+
+def test_the_interpreter_has_a_type() -> None:
+    for file in (*ROOT.glob("transpiler/**/*.py"), *ROOT.glob("runtime/**/*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arg) and node.arg == "machine":
+                assert node.annotation is not None and ast.unparse(node.annotation) != "Any", file

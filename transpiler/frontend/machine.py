@@ -1,0 +1,249 @@
+"""The interface and the state of the interpreter, for the files that its classes are made of.
+
+The interpreter is one object of the class ``Interpreter``, which ``library/python_builtins``
+completes. Its classes inherit from one another, one for each part of Python, and ``Machine`` is
+the first. Functions outside of these classes take the interpreter as an argument ``machine``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import gast
+
+from calque.transpiler.errors import CalqueError, Origin
+from calque.transpiler.frontend.control.exit_chains import Links
+from calque.transpiler.frontend.source import FunctionSource
+from calque.transpiler.frontend.values.heap import Frame, Snapshot
+from calque.transpiler.frontend.values.iterables import Generator, Walk
+from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Statement, Var
+from calque.transpiler.ir.types import DimLike
+
+
+@dataclass(frozen=True)
+class Completion:
+    """The way in which a block was left before its end; ``value`` is that of a return.
+
+    ``end`` says that a branch has already run everything up to the enclosing boundary.
+    """
+
+    kind: str  # "return", "break", "continue", "raise", "end"
+    value: Any = None
+
+
+@dataclass(eq=False)
+class Closure:
+    """A function defined by interpreted code."""
+
+    source: FunctionSource
+    node: Any
+    frame: Frame
+    globals: dict[str, Any]
+    cells: dict[str, Any]
+    defaults: tuple[Any, ...]
+    kw_defaults: dict[str, Any]
+    name: str
+
+    def calque_children(self) -> list[Any]:
+        """The values that a snapshot of the heap must follow."""
+        return [self.frame, *self.defaults, *self.kw_defaults.values()]
+
+
+@dataclass(eq=False)
+class Activation:
+    """One call in progress."""
+
+    frame: Frame
+    source: FunctionSource
+    globals: dict[str, Any]
+    cells: dict[str, Any]
+    nonlocals: set[str]
+    globals_written: set[str]
+    node: Any = None
+    pending: list[list[Any]] = field(default_factory=list)
+    flags: Any = None  # the innermost loop's hidden names
+    flag_stack: list[Any] = field(default_factory=list)
+    consume: Callable[[Any], Any] | None = None  # what a generator yields to
+    blocks: int = 0  # of `with` around, that no run-time test may leave
+
+    @functools.cached_property
+    def is_quoted(self) -> bool:
+        """True if generated code quotes the function's statements; False for one-line functions."""
+        body = getattr(self.node, "body", None)
+        docstring = isinstance(body, list) and gast.get_docstring(self.node) is not None
+        return isinstance(body, list) and len(body) - docstring > 1
+
+
+class Machine:
+    """The interpreter's state, and the methods by which one part uses another."""
+
+    on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
+    statement: tuple[str, int] = ("", 0)
+    indexing = False  # known lists may be read at run-time places
+    stacking = False  # lists within a list kept in arrays are arrays too
+    telling = False  # numbers of several classes say which they have: see mixed_numbers
+    lists_stay = False  # an attempt with arrays for lists of run-time length has failed
+    arrays_for_lists = False  # whether there is one that could be of known length
+    return_origin: Origin | None = None  # where the last call gave its result
+    temporary = 0
+    reversing = False  # a reverse sweep is to come
+    compiled = False  # kernels are to be made
+    grid = False  # for a grid of threads
+    uniform = 0  # paths must give one dtype: np.vectorize would take the first one's
+    derivatives = 0  # how many derivative passes are to come
+    links: Links | None = None  # the chains of forks that are being interpreted
+    error_on_path: Exception  # the last that an arm was found to raise
+    iterations = 0  # the number of loops of the generated program that are being interpreted
+    copies = 1  # how often what follows is written at this place
+    joined = False  # an arm that may leave was joined with one that goes on
+    catching = 0  # blocks of warnings.catch_warnings around the present code
+    arms_apart = False  # what follows is written for each arm, however often that is
+
+    def __init__(self, builder: Builder):
+        self.builder = builder
+        builder.machine = self
+        self.calls: list[Activation] = []
+        self.owned: dict[int, Any] = {}
+        self.compared: dict[int, Any] = {}  # objects whose whole state is guarded
+        self.made: dict[int, Any] = {}  # what Python's own calls gave
+        self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
+        self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
+        self.undecided: dict[int, Any] = {}  # containers that may be one object with another
+        self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
+        self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
+        self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
+        self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
+        self.unsigned: set[Var] = set()  # integers whose sign was asked for in vain
+        self.tests: list[Any] = []  # of the run-time branches that are being interpreted
+        self.flags = Flags()  # of values that may be None
+        self.facts: Facts = []  # what these, and loops around, are known to have come out as
+        self.unread: set[int] = set()  # nodes whose value may be None
+        self.arguments: list[Array] = []  # cells that the caller holds
+        self.memory: dict[int, Any] = {}  # where those lie of which a program asks it
+        self.sources: dict[str, tuple[str, ...]] = {}
+        self.phased: list[Statement] = []  # of the last transformation that was put in place
+        self.decisions: list[Any] = []  # what reverse sweeps save, and why
+        self.holding: list[Any] = []  # values that only the interpreter holds: a loop's iterable
+        self.arm_iterations: list[int] = []  # the number of loops around each arm around
+        self.ends: list[int] = []  # and around each arm or body at whose depth a path may end
+        self.walked: list[Walk] = []  # the for statements around
+        self.loop_bases: list[Snapshot] = []  # taken before each run-time loop around
+        # assumptions that elements fit into lists: a size, that of its place, and the origin
+        self.element_sizes: list[tuple[DimLike, DimLike, Any]] = []
+        self.captures: dict[Any, Any] = {}  # by an array's id, by the place of a number
+        self.guards: list[Any] = []  # of captured constants
+        self.varying: frozenset[Any] = frozenset()  # places of numbers that change between calls
+        self.lifted: dict[int, tuple[Any, Any]] = {}
+        self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
+        self.foreign: dict[int, Any] = {}
+        self.parameters: set[str] = set()  # the names of the program's own
+        self.around: set[int] = set()  # the containers whose items are being lifted
+
+    if TYPE_CHECKING:  # defined by the classes that inherit from this one
+        # captures
+        def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any: ...
+        # interpreter
+        @property
+        def call(self) -> Activation: ...
+        def origin(self, node: Any) -> Any: ...
+        def fail(
+            self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None
+        ) -> Any: ...
+        def at(self, node: Any) -> AbstractContextManager[None]: ...
+        def own(self, value: Any) -> Any: ...
+        def check_writable(self, value: Any, node: Any, what: str) -> None: ...
+        def check_apart(self, value: Any, node: Any) -> None: ...
+        def checked(self, value: Any, name: str, node: Any) -> Any: ...
+        def ask_for(self, test: Any) -> None: ...
+        def fresh_name(self, stem: str) -> str: ...
+        # formatting
+        def formatted(self, value: Any, conversion: str, spec: Any, node: Any) -> Any: ...
+        def text_method(
+            self, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> Any: ...
+        def settled(self, value: Any, node: Any) -> Any: ...
+        # comparisons
+        def compare(self, op: Any, left: Any, right: Any, node: Any) -> Any: ...
+        def iterated(self, value: Any, node: Any) -> Any: ...
+        def condition(self, node: Any) -> Any: ...
+        def short_circuit(
+            self, value: Any, rest: Callable[[], Any], node: Any, is_and: bool
+        ) -> Any: ...
+        def truth(self, value: Any, node: Any) -> Any: ...
+        def recorded(self, value: Any) -> Any: ...
+        # expressions
+        def evaluate(self, node: Any) -> Any: ...
+        def hashable(self, key: Any, node: Any, what: str = ...) -> Any: ...
+        def attribute(self, value: Any, name: str, node: Any) -> Any: ...
+        def subscript(self, value: Any, index: Any, node: Any) -> Any: ...
+        def known_items(self, value: Any, node: Any) -> list[Any]: ...
+        # control/branch
+        def roots(self) -> list[Any]: ...
+        def fork(
+            self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+        ) -> Any: ...
+        def loops_around(self) -> bool: ...
+        def path_raises(self, error: Exception, node: Any) -> None: ...
+        def required(self, value: Maybe, name: str, node: Any) -> Any: ...
+        def decided(self, value: Any, *more: tuple[Any, bool]) -> Any: ...
+        def _emit_if(
+            self, test: Array, outcomes: list[Any], outs: list[Var], results: list[Any], node: Any
+        ) -> None: ...
+        def choose(
+            self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+        ) -> Any: ...
+        # values/lists
+        def append(self, values: Any, item: Any, node: Any) -> None: ...
+        def extend(self, values: Any, items: Any, node: Any) -> None: ...
+        def pop(self, values: Any, index: Any, node: Any) -> Any: ...
+        def ordered(self, values: Any, options: dict[str, Any], node: Any) -> Any: ...
+        def list_copy(self, values: Any) -> Any: ...
+        def repeated(self, values: Any, count: Any) -> Any: ...
+        def list_method(
+            self, name: str, values: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> Any: ...
+        def order_of(self, columns: list[Any], reverse: bool, node: Any) -> Any: ...
+        def check_not_walked(
+            self, values: Any, node: Any, what: str, live: bool = False
+        ) -> None: ...
+        # control/generator
+        def start(self, source: Generator, node: Any) -> None: ...
+        def body_of(self, source: Generator, leaves: bool) -> list[Any]: ...
+        def activation(
+            self, source: Generator, consume: Callable[[Any], Any] | None
+        ) -> Activation: ...
+        # statements
+        def exec_block(self, statements: list[Any]) -> Completion | None: ...
+        def execute(self, node: Any) -> Completion | None: ...
+        def assign(self, target: Any, value: Any, node: Any) -> None: ...
+        def set_attribute(self, owner: Any, name: str, value: Any, node: Any) -> None: ...
+        def store(self, container: Any, index: Any, value: Any, node: Any) -> None: ...
+        def augmented(self, old: Any, value: Any, node: Any) -> Any: ...
+        # native_calls
+        def native(
+            self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> Any: ...
+        # calls
+        def arguments_of(self, function: Any, node: Any) -> tuple[list[Any], dict[str, Any]]: ...
+        def call_value(
+            self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> Any: ...
+        def call_for_user(
+            self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> Any: ...
+        def bind(
+            self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
+        ) -> None: ...
+        # control/comprehension
+        def consumed(self, node: Any) -> Any: ...
+        def consumed_value(self, value: Any, node: Any) -> Any: ...
+        def listed(self, values: Any, node: Any) -> Any: ...
+        def steps(self, value: Any, node: Any) -> Any: ...
+        def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None: ...
