@@ -5,6 +5,7 @@ import inspect
 from pathlib import Path
 
 import calque
+from calque.transpiler.frontend import call_kinds
 from calque.transpiler.frontend.library.python_builtins import Interpreter
 from calque.transpiler.frontend.machine import Machine
 
@@ -32,3 +33,11 @@ def test_the_interpreter_has_a_type() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.arg) and node.arg == "machine":
                 assert node.annotation is not None and ast.unparse(node.annotation) != "Any", file
+
+
+def test_no_kind_of_calls_is_twice_in_the_table() -> None:
+    tree = ast.parse(inspect.getsource(call_kinds))
+    (table,) = (s.value for s in tree.body if isinstance(s, ast.AnnAssign) and s.target.id == "KINDS")
+    kinds, handlers = zip(*(map(ast.unparse, row.elts) for row in table.elts))
+    assert len(kinds) == len(call_kinds.KINDS)
+    assert len(set(kinds)) == len(set(handlers)) == len(kinds)

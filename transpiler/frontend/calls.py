@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
 import gast
@@ -28,9 +28,7 @@ from calque.transpiler.frontend.callables import (
     is_in,
     is_interpreted,
     is_library,
-    is_own,
     is_plain_class,
-    is_twin,
     made_dataclass,
     plain_known,
     stands_in_pythons,
@@ -39,12 +37,9 @@ from calque.transpiler.frontend.callables import (
 from calque.transpiler.frontend.control.generator import first_yield
 from calque.transpiler.frontend.control.python_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
-from calque.transpiler.frontend.library.container_methods import container_method
-from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
-from calque.transpiler.frontend.library.impure import refuse_impure
-from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
+from calque.transpiler.frontend.library.generator_builtins import takes_steps
+from calque.transpiler.frontend.library.scipy_objects import is_scipys
 from calque.transpiler.frontend.machine import Activation, Closure
-from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls
 from calque.transpiler.frontend.source import (
@@ -58,19 +53,12 @@ from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.stepwise import is_iterator
-from calque.transpiler.frontend.values.strings import (
-    TEXT_METHODS,
-    RuntimeText,
-    has_run_time_values,
-)
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.logic import outer_product
 
 _MAX_DEPTH = 200
 _DEPTH_IN_BRANCHES = 16
-_CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
-_NAMEDTUPLE = ("_replace", "_asdict", "_make")
 _CREATORS = (
     *(np.zeros, np.ones, np.empty, np.ndarray, np.full, np.array),
     *(np.arange, np.linspace, np.eye, np.identity),
@@ -96,7 +84,7 @@ def builtin(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 class Calls(NativeCalls):
-    """Calls of everything that can be called."""
+    """Calls of functions, by Python's rules for arguments, and of classes."""
 
     def eval_Call(self, node: Any) -> Any:
         """A call."""
@@ -133,64 +121,8 @@ class Calls(NativeCalls):
         value = self.evaluate(node)
         if not isinstance(value, Generator) or steps or is_in(function, (sum, any, all, max, min)):
             return value
-        eager = is_in(function, BUILTINS) or self._handler(function) is not None
+        eager = is_in(function, BUILTINS) or self.rule_of(function) is not None
         return self.consumed_value(value, node) if eager else value
-
-    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
-        """Call anything with evaluated arguments."""
-        if isinstance(function, Closure):
-            return self.call_closure(function, args, kwargs, node)
-        if hasattr(function, "__calque_trace__"):
-            return function.__calque_trace__(self, args, kwargs, node)
-        if isinstance(function, functools.partial):
-            given, named = self._lifted_partial(function)
-            return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
-        refuse_impure(self, function, args, kwargs, node)
-        if any(isinstance(a, Generator) for a in args) and takes_steps(function):
-            made = stepwise(self, function, args, kwargs, node)
-            if made is not None:
-                return made
-        if len(args) == 1 and is_in(function, (float, int, complex)):
-            own = method_of(args[0], function.__name__)
-            args = args if own is None else [self.call_value(own, args, {}, node)]
-        if (isinstance(function, type) and function in BUILTINS) or is_in(function, BUILTINS):
-            return BUILTINS[function](self, node, args, kwargs)
-        if type(function) in OBJECTS:
-            return OBJECTS[type(function)](self, function, args, kwargs, node)
-        handler = self._handler(function)
-        if handler is not None:
-            args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
-            return self._library(function, handler, args, kwargs)
-        if isinstance(function, MethodType):
-            if function.__name__ in _NAMEDTUPLE and function.__func__.__module__ == "collections":
-                return function(*args, **kwargs)
-            owned = [function.__self__, *args]
-            if is_frozen(function.__self__):
-                return self.call_for_user(function.__func__, owned, kwargs, node)
-            if is_scipys(function):
-                return self.native(function, args, kwargs, node)
-            return self.call_value(function.__func__, owned, kwargs, node)
-        if isinstance(function, type):
-            return self.construct(function, args, kwargs, node)
-        if isinstance(function, FunctionType) and is_own(function):
-            named = {k: gathered(v) for k, v in kwargs.items()}
-            return self._owned(function(*map(gathered, args), **named))
-        if isinstance(function, FunctionType) and is_twin(function):
-            return self.call_for_user(function, args, kwargs, node)
-        if isinstance(function, FunctionType) and not is_library(function):
-            return self._call_function(function, args, kwargs, node)
-        owner = getattr(function, "__self__", None)
-        if owner in (object, tuple) and function.__name__ == "__new__":
-            return self.own(function(*args, **kwargs))
-        if isinstance(owner, str) and has_run_time_values((args, kwargs)):
-            if function.__name__ in TEXT_METHODS:
-                return self.text_method(owner, function.__name__, args, kwargs, node)
-        if isinstance(owner, _CONTAINERS):
-            return self._owned(container_method(self, function, owner, args, kwargs, node))
-        wrapped = getattr(function, "__wrapped__", None)
-        if wrapped is not None and not known((args, list(kwargs.values()))):
-            return self.call_value(wrapped, args, kwargs, node)
-        return self.native(function, args, kwargs, node)
 
     def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments that a partial made outside the program carries."""
@@ -204,7 +136,9 @@ class Calls(NativeCalls):
         lifted = {k: self.lift(v, k, functools.partial(given_to, function, k)) for k, v in given}
         return args, lifted
 
-    def _handler(self, function: Any) -> Callable[..., Any] | None:
+    @staticmethod
+    def rule_of(function: Any) -> Callable[..., Any] | None:
+        """The rule of a function of NumPy, or of SciPy; None without one."""
         if is_in(function, FUNCTIONS):
             return FUNCTIONS[function]
         owner = getattr(function, "__self__", None)

@@ -80,6 +80,9 @@ class Activation:
         return isinstance(body, list) and len(body) - docstring > 1
 
 
+NEXT = object()  # what a handler of a kind of calls returns to leave the call to the next kind
+
+
 class Machine:
     """The interpreter's state, and the methods by which one part uses another."""
 

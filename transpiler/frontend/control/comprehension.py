@@ -7,7 +7,7 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.frontend.calls import Calls
+from calque.transpiler.frontend.call_kinds import CallKinds
 from calque.transpiler.frontend.control.generator_steps import steps_of
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
@@ -16,7 +16,7 @@ from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.ir.effects import has_effects
 
 
-class Comprehensions(Calls):
+class Comprehensions(CallKinds):
     """Displays by comprehension. Each has a scope of its own, as in Python."""
 
     def eval_ListComp(self, node: Any) -> Any:

@@ -12,7 +12,7 @@ from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import NEXT, Machine
 from calque.transpiler.ir.builder import function_name
 
 _EVALUATE = {exec, eval, compile}
@@ -23,8 +23,8 @@ _FILES |= {np.genfromtxt, np.fromfile}
 
 def refuse_impure(
     machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> None:
-    """Refuse a call that reads or changes state outside of the program."""
+) -> Any:
+    """Refuse a call that reads or changes state outside of the program; leave others be."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", "")
@@ -68,6 +68,7 @@ def refuse_impure(
             f"{function_name(function)} reads or writes outside the function.",
             "do it outside, and pass the values in",
         )
+    return NEXT
 
 
 def _with_a_key(machine: Machine, name: str, values: dict[Any, Any], node: Any, plain: bool) -> str:
