@@ -22,11 +22,8 @@ def _trace_observed(
     self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
 ) -> Any:
     """The function itself, its calls recorded with the rules that a derivative would use."""
-    before, machine.derivatives = machine.derivatives, 1
-    try:
+    with machine.before_passes(1):
         return machine.call_value(self.function, args, kwargs, node)
-    finally:
-        machine.derivatives = before
 
 
 def _trace_grad(

@@ -240,16 +240,14 @@ class Calls(NativeCalls):
         self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
     ) -> Any:
         """Interpret a library's Python code; its records and errors get the caller's origin."""
-        before, self.on_behalf = self.on_behalf, self.on_behalf or self.origin(node)
-        try:
-            return self._call_function(function, args, kwargs, node)
-        except CalqueError as error:
-            own = os.path.dirname(function.__code__.co_filename)
-            if error.origin is None or os.path.dirname(error.origin.file) == own:
-                error.origin = self.on_behalf
-            raise
-        finally:
-            self.on_behalf = before
+        with self.acting_for(self.on_behalf or self.origin(node)):
+            try:
+                return self._call_function(function, args, kwargs, node)
+            except CalqueError as error:
+                own = os.path.dirname(function.__code__.co_filename)
+                if error.origin is None or os.path.dirname(error.origin.file) == own:
+                    error.origin = self.on_behalf
+                raise
 
     def call_closure(
         self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any

@@ -79,7 +79,8 @@ class Captures(Machine):
         if isinstance(value, set):
             self.guards.append(Guard(lambda: contents(read()), contents(value)))
             return value
-        if self.varying and may_be_input(value) and place_of(read) in self.varying:
+        varying = self.settings.varying
+        if varying and may_be_input(value) and place_of(read) in varying:
             return self._number(value, name, read)
         self.guards.append(Guard(read, value, name))
         if not isinstance(value, (ModuleType, type)):

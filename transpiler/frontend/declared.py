@@ -214,13 +214,11 @@ def _found(module: str, name: str) -> Any:
 def run_rule(rule: Callable[..., Any], args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Interpret a rule of the user's on recorded arrays, for the statement that a pass visits."""
     machine: Machine = current().machine
-    before, machine.on_behalf = machine.on_behalf, current().origin
-    try:
-        return listed(machine.call_value(rule, list(args), dict(params), None))
-    except SourceNotFound:
-        return rule(*args, **params)  # a rule written where no source is kept
-    finally:
-        machine.on_behalf = before
+    with machine.acting_for(current().origin):
+        try:
+            return listed(machine.call_value(rule, list(args), dict(params), None))
+        except SourceNotFound:
+            return rule(*args, **params)  # a rule written where no source is kept
 
 
 def several(found: Any, count: int, what: str, primitive: Declared) -> list[Any]:

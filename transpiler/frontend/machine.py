@@ -8,8 +8,8 @@ the first. Functions outside of these classes take the interpreter as an argumen
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,21 @@ from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Statement, Var
 from calque.transpiler.ir.types import DimLike
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The choices with which a program is interpreted, from its start to its end."""
+
+    compiled: bool = False  # kernels are to be made
+    grid: bool = False  # for a grid of threads
+    varying: frozenset[Any] = frozenset()  # places of numbers that change between calls
+    memory: dict[int, Any] = field(default_factory=dict)  # where leaves lie, if a program asks it
+    stacking: bool = False  # lists within a list kept in arrays are arrays too
+    lists_stay: bool = False  # what could be of known length is to be
+    unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
+    telling: bool = False  # numbers whose class differs between paths say of which class they are
+    arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
 
 
 @dataclass(frozen=True)
@@ -89,15 +104,10 @@ class Machine:
     on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
     statement: tuple[str, int] = ("", 0)
     indexing = False  # known lists may be read at run-time places
-    stacking = False  # lists within a list kept in arrays are arrays too
-    telling = False  # numbers of several classes say which they have: see mixed_numbers
-    lists_stay = False  # an attempt with arrays for lists of run-time length has failed
     arrays_for_lists = False  # whether there is one that could be of known length
     return_origin: Origin | None = None  # where the last call gave its result
     temporary = 0
     reversing = False  # a reverse sweep is to come
-    compiled = False  # kernels are to be made
-    grid = False  # for a grid of threads
     uniform = 0  # paths must give one dtype: np.vectorize would take the first one's
     derivatives = 0  # how many derivative passes are to come
     links: Links | None = None  # the chains of forks that are being interpreted
@@ -106,10 +116,10 @@ class Machine:
     copies = 1  # how often what follows is written at this place
     joined = False  # an arm that may leave was joined with one that goes on
     catching = 0  # blocks of warnings.catch_warnings around the present code
-    arms_apart = False  # what follows is written for each arm, however often that is
 
-    def __init__(self, builder: Builder):
+    def __init__(self, builder: Builder, settings: Settings | None = None):
         self.builder = builder
+        self.settings = settings or Settings()
         builder.machine = self
         self.calls: list[Activation] = []
         self.owned: dict[int, Any] = {}
@@ -122,14 +132,12 @@ class Machine:
         self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
         self.perhaps: dict[tuple[int, Any], tuple[Any, Any]] = {}  # keys that a path may lack
         self.disordered: dict[int, Any] = {}  # dicts whose keys' order differs between paths
-        self.unrolled: dict[Any, Any] = {}  # loops that must be: what changes such a container
         self.unsigned: set[Var] = set()  # integers whose sign was asked for in vain
         self.tests: list[Any] = []  # of the run-time branches that are being interpreted
         self.flags = Flags()  # of values that may be None
         self.facts: Facts = []  # what these, and loops around, are known to have come out as
         self.unread: set[int] = set()  # nodes whose value may be None
         self.arguments: list[Array] = []  # cells that the caller holds
-        self.memory: dict[int, Any] = {}  # where those lie of which a program asks it
         self.sources: dict[str, tuple[str, ...]] = {}
         self.phased: list[Statement] = []  # of the last transformation that was put in place
         self.decisions: list[Any] = []  # what reverse sweeps save, and why
@@ -142,12 +150,30 @@ class Machine:
         self.element_sizes: list[tuple[DimLike, DimLike, Any]] = []
         self.captures: dict[Any, Any] = {}  # by an array's id, by the place of a number
         self.guards: list[Any] = []  # of captured constants
-        self.varying: frozenset[Any] = frozenset()  # places of numbers that change between calls
         self.lifted: dict[int, tuple[Any, Any]] = {}
         self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
         self.foreign: dict[int, Any] = {}
         self.parameters: set[str] = set()  # the names of the program's own
         self.around: set[int] = set()  # the containers whose items are being lifted
+
+    @contextmanager
+    def acting_for(self, origin: Origin | None) -> Iterator[None]:
+        """Inside, statements belong to the one at ``origin``, whose rule is interpreted."""
+        before, self.on_behalf = self.on_behalf, origin
+        try:
+            yield
+        finally:
+            self.on_behalf = before
+
+    @contextmanager
+    def before_passes(self, derivatives: int, reversing: bool = False) -> Iterator[None]:
+        """Inside, so many derivative passes are to come, and a reverse sweep if one reverses."""
+        before = self.derivatives, self.reversing
+        self.derivatives, self.reversing = derivatives, self.reversing or reversing
+        try:
+            yield
+        finally:
+            self.derivatives, self.reversing = before
 
     if TYPE_CHECKING:  # defined by the classes that inherit from this one
         # captures

@@ -144,7 +144,7 @@ def _one_or_fraction(machine: Machine, base: Any, exponent: Any) -> Any:
     """A power whose exponent is at most zero: the integer 1 where it is zero."""
     found = _as_float(base, exponent)
     classes = (Alternative(INT, 1), Alternative(FLOAT))
-    which = OPERATORS["eq"](exponent, 0) if machine.telling else None
+    which = OPERATORS["eq"](exponent, 0) if machine.settings.telling else None
     return MixedNumber(found._value, classes, which)
 
 

@@ -25,7 +25,7 @@ from calque.transpiler.frontend.captures import Capture
 from calque.transpiler.frontend.guarding import Guard, guard_known
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.library.python_builtins import Interpreter
-from calque.transpiler.frontend.machine import Completion
+from calque.transpiler.frontend.machine import Completion, Settings
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.heap import rows_of
@@ -73,8 +73,7 @@ class Traced:
     def copied(self, sizes: dict[str, int]) -> Traced:
         """A copy for passes to rewrite, with these sizes of arguments substituted."""
         made = ProgramCopy(self.function, self.builder, sizes)
-        machine = Interpreter(made.builder)  # of the user's rules: passes may ask them
-        machine.telling = True
+        Interpreter(made.builder, Settings(telling=True))  # of the user's rules: passes may ask
         captures = [replace(c, var=made.mapping[c.var]) for c in self.captures]
         return replace(self, function=made.function, builder=made.builder, captures=captures)
 
@@ -99,14 +98,9 @@ def trace(
     numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
     ``grid`` of threads is to run the kernels.
     """
-    policy = TracePolicy()
+    policy = TracePolicy(compiled, grid, varying, {leaf: memory_of(leaf_values[leaf]) for leaf in memory})
     while True:
-        machine = Interpreter(Builder(_symbols(leaf_types), pinned))
-        machine.compiled, machine.grid, machine.unrolled = compiled, grid, policy.unrolled
-        machine.varying = varying
-        machine.memory = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
-        machine.stacking, machine.lists_stay = policy.stacking, policy.lists_stay
-        machine.telling, machine.arms_apart = policy.telling, policy.arms_apart
+        machine = Interpreter(Builder(_symbols(leaf_types), pinned), policy)
         try:
             with stage(READING, machine.builder):
                 return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
@@ -124,22 +118,17 @@ def trace(
 
 
 @dataclass(frozen=True)
-class TracePolicy:
+class TracePolicy(Settings):
     """A policy for lists whose length is known only at run time, or that lie within other lists."""
 
-    stacking: bool = False  # lists within a list kept in arrays are arrays too
-    lists_stay: bool = False  # what could be of known length is to be
-    unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
     instead: UnrollingNeeded | None = None  # what to do where stacking fails
-    telling: bool = False  # numbers whose class differs between paths say of which class they are
-    arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
 
     def next_policy(self, error: Exception, arrays_for_lists: bool) -> TracePolicy:
         """The next policy to try after an error; raises the error if there is none."""
         if isinstance(error, UnrollingNeeded) and not self.stacking and not self.unrolled:
             return replace(self, stacking=True, instead=error)
         if arrays_for_lists:
-            return TracePolicy(lists_stay=True, telling=self.telling, arms_apart=self.arms_apart)
+            return replace(self, stacking=False, lists_stay=True, unrolled={}, instead=None)
         needed = self.instead if self.stacking else error
         if not isinstance(needed, UnrollingNeeded):
             raise error
@@ -166,20 +155,20 @@ def _attempt(
     contiguous: frozenset[int],
 ) -> Traced:
     """One interpretation."""
-    builder, compiled = machine.builder, machine.compiled
+    builder, compiled = machine.builder, machine.settings.compiled
     leaves = _recorded(builder, leaf_types, leaf_values, contiguous)
     cells = [leaf for leaf in leaves if isinstance(leaf, Array)]
     for leaf in leaves:
         if not isinstance(leaf, Array):
             guard_known(machine, leaf)
     params = list(builder.leaf_of_param)
-    machine.arguments = cells
+    machine.arguments += cells
     with builder.active(), builder.block() as body:
         args, kwargs = unflatten(leaves)
         signature = [Parameter(c, None) for c in getattr(function, "communicators", ())]
         signature += parameters_of(function, args, kwargs)
         _require_reachable(params, signature)
-        machine.parameters = {*kwargs, *(parameter.name for parameter in signature)}
+        machine.parameters |= {*kwargs, *(parameter.name for parameter in signature)}
         for var in params:
             var.name = None
         for parameter in signature:

@@ -87,13 +87,8 @@ def interpret_inner(
 
     ``reversing``: a reverse sweep is to come, which other transformations within may want to know.
     """
-    before, machine.reversing = machine.reversing, machine.reversing or reversing
-    machine.derivatives += 1
-    try:
+    with machine.before_passes(machine.derivatives + 1, reversing):
         return _interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
-    finally:
-        machine.reversing = before
-        machine.derivatives -= 1
 
 
 def _interpret_inner(

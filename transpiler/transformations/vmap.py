@@ -217,17 +217,17 @@ def vmap(
         )
     cells.check(inner.block)
     program = Function(name, [], inner.block, None)
-    program.swept = not machine.compiled and any(s.phase for s in inner.block.statements)
+    program.swept = not machine.settings.compiled and any(s.phase for s in inner.block.statements)
     within = builder.vmaps > 0
     steady = bool(machine.reversing) or within
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch
     found = None
-    with _quiet(builder, machine.compiled and not machine.derivatives):
-        lanes = machine.compiled and how.axis_name is None and how.chunk_size is None
-        if machine.grid:
+    with _quiet(builder, machine.settings.compiled and not machine.derivatives):
+        lanes = machine.settings.compiled and how.axis_name is None and how.chunk_size is None
+        if machine.settings.grid:
             lanes = lanes and fits_a_thread(inner.block)
         if lanes and diverges(inner.block, mapped(inner.block, companions)):
-            if not machine.grid and not machine.derivatives and can_be_masked(inner.block):
+            if not machine.settings.grid and not machine.derivatives and can_be_masked(inner.block):
                 rewrite = _chunks_of(VECTOR)
             else:
                 again = name if machine.derivatives else None

@@ -59,9 +59,8 @@ class Recording:
         machine = self.machine
         roots = [*machine.roots(), function, *args, *(named or {}).values()]
         before = Snapshot(roots, machine.owned)
-        depth, machine.derivatives = machine.derivatives, level
         try:
-            with machine.builder.block() as block:
+            with machine.before_passes(level), machine.builder.block() as block:
                 trees = parts(
                     listed(machine.call_value(function, list(args), dict(named or {}), self.node))
                 )
@@ -69,7 +68,6 @@ class Recording:
                     block.results += [atom(x) for x in pytrees.flatten(found)[0]]
             changed = before.differs(Snapshot(roots, machine.owned))
         finally:
-            machine.derivatives = depth
             before.restore()
         if changed:
             raise ImpureFunction(

@@ -279,7 +279,7 @@ class Recorder(FlatSaves):
         if not self.sizes_known(value.type):
             return True
         machine = self.builder.machine  # None where ``calque.check`` checks one statement
-        if value.type.dtype.kind in "biu" and machine is not None and machine.compiled:
+        if value.type.dtype.kind in "biu" and machine is not None and machine.settings.compiled:
             # a recomputed test or index must have the same value: see same_bits
             if any(operations(a, definitions) > 1 for a in made.args):
                 return False

@@ -180,7 +180,7 @@ class Branches(Expressions):
     def _raise_on_path(self, error: Exception) -> None:
         """Raise in an arm, at run time, what plain Python raises there; refuse other errors."""
         text = raised(error)
-        if text is None or self.stacking or self.arrays_for_lists:  # lists as arrays: not for good
+        if text is None or self.settings.stacking or self.arrays_for_lists:  # not for good
             raise error
         before, self.builder.origin = self.builder.origin, origin_of(error) or self.builder.origin
         self.builder.effect(text, [])
@@ -261,7 +261,7 @@ class Branches(Expressions):
         """
         before = self.copies
         both = any(self.call.pending) and twice
-        if both and not self.arms_apart and not self.call.blocks:
+        if both and not self.settings.arms_apart and not self.call.blocks:
             more = sum(map(_may_go_on_twice, chain.from_iterable(self.call.pending)))
             if self.joined or before << (1 + more) > _COPIES:
                 self.joined = True

@@ -121,10 +121,10 @@ class Loops(Carrying):
     def _check_unrolled(self, node: Any) -> None:
         """A loop must be unrolled if the lists or dicts that it puts into a list are changed."""
         place = self.place_of(node)
-        if place in self.unrolled:
+        if place in self.settings.unrolled:
             raise BranchMismatch(
                 "This needs a list or a dict itself that a run-time loop puts into a list.",
-                self.unrolled[place],
+                self.settings.unrolled[place],
                 "put copies into the list, or let the loop run over a known length",
             )
 

@@ -184,7 +184,7 @@ class GrowingRows(Iterable):
         """Ask for unrolling if a list with a name becomes an element: it would not see stores."""
         machine: Machine = current().machine
         lists = [c for c in containers(value) if isinstance(c, list) and rows_of(c) is None]
-        if not machine.stacking or not lists:
+        if not machine.settings.stacking or not lists:
             return
         named = Snapshot(machine.roots(), machine.owned).contents
         if any(id(c) in named for c in lists):
@@ -329,7 +329,7 @@ def kept(value: Any) -> Any:
     A list within the element is an array if the program is found to store into such lists.
     """
     value = gathered(value)
-    return _stacked_lists(value) if current().machine.stacking else value
+    return _stacked_lists(value) if current().machine.settings.stacking else value
 
 
 def _stacked_lists(value: Any) -> Any:

@@ -242,7 +242,7 @@ class Lists(Loops):
         """``[0.0] * n``: an array, if ``n`` is a run-time integer and the elements are numbers."""
         if type(values) not in (list, RecordedList) or rows_of(values) is not None:
             return None
-        if not is_count(count) or not alike(values) or self.lists_stay:
+        if not is_count(count) or not alike(values) or self.settings.lists_stay:
             return None
         dim = self.builder.dim_of(count)
         if isinstance(self.builder.dims.resolve(dim), int) or type_of(values[0]).ndim:

@@ -88,7 +88,7 @@ def _attribute(name: str) -> Callable[[Array], Any]:
         if value.leaf is None or kinds != {np.ndarray}:
             return refuse(value)
         builder = current()
-        found = builder.machine.memory.get(value.leaf)
+        found = builder.machine.settings.memory.get(value.leaf)
         if found is None:
             why = f"Where an argument lies in memory (.{name})"
             leaves, none = frozenset([value.leaf]), frozenset[Any]()

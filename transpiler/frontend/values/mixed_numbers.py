@@ -134,7 +134,7 @@ class MixedNumber(Array):
         if self.which is not None or len(self.alternatives) == 1:
             return
         origin = current().origin
-        if current().machine.telling:
+        if current().machine.settings.telling:
             kinds = " or ".join(a.kind.__name__ for a in self.alternatives)
             raise BranchMismatch(
                 f"What is computed here depends on the class of an element of a list: {kinds}.",
@@ -291,7 +291,7 @@ def classes_together(description: Any, value: Any) -> tuple[Alternative, ...]:
 def common_type(alternatives: Sequence[Alternative]) -> ArrayType:
     """The type to which classes are promoted; a wider one if it must hold all of them exactly."""
     dtype, weak = promote([a.type for a in alternatives])
-    telling = current().machine.telling
+    telling = current().machine.settings.telling
     if (telling or dtype.kind in "iu") and not all(a.held_by(dtype) for a in alternatives):
         wide = np.result_type(*(a.type.dtype for a in alternatives))
         as_pythons = ArrayType(wide, (), True)
@@ -302,10 +302,10 @@ def common_type(alternatives: Sequence[Alternative]) -> ArrayType:
 def mixed_structure(alternatives: tuple[Alternative, ...]) -> Structure:
     """The description of a number that may be of several classes."""
     common, parts = common_type(alternatives), []
-    if current().machine.telling:
+    if current().machine.settings.telling:
         parts.append(Leaf(BOOL if len(alternatives) == 2 else INT))
     parts.append(Leaf(common))
-    if current().machine.telling:
+    if current().machine.settings.telling:
         parts += [Leaf(alternatives[k].type) for k in _apart(alternatives, common)]
     return Structure((MixedNumber, alternatives), partial(_rebuilt, alternatives), tuple(parts))
 
@@ -342,7 +342,7 @@ def parts_of(description: Structure, value: Any) -> list[Any]:
     """The parts of a number, in the order of the description."""
     alternatives: tuple[Alternative, ...] = description.kind[1]
     places = {a.type: k for k, a in enumerate(alternatives)}
-    telling = current().machine.telling
+    telling = current().machine.settings.telling
     common = description.parts[1 if telling else 0].type
     found: list[Any] = [_common_part(value, common)]
     if telling:
