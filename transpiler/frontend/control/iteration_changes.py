@@ -10,11 +10,9 @@ from calque.transpiler.frontend.control.value_join import (
     abstract,
     is_lasting,
     join_types,
-    same_description,
-    same_type,
     widen,
 )
-from calque.transpiler.frontend.values.descriptions import Clash, Constant, Structure
+from calque.transpiler.frontend.values.descriptions import Clash, Constant, Structure, same_type
 from calque.transpiler.frontend.values.growing_lists import Growing
 from calque.transpiler.frontend.values.heap import MISSING, Snapshot
 from calque.transpiler.frontend.values.key_presence import has_keys, held_at, reordered
@@ -84,7 +82,7 @@ class Changes(Growing):
             new: Any = Clash("it is deleted in the loop")
         else:
             new = widen(old, now, self.owned)
-        if known is not None and same_description(known, new, self.builder.dims):
+        if known is not None and known.same(new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
             keyed = has_keys(base.contents[key][0])

@@ -31,7 +31,6 @@ from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.control.value_join import (
     coerce,
     fresh_leaf,
-    instantiate,
     leaf_values,
     shape_of,
 )
@@ -55,7 +54,7 @@ from calque.transpiler.frontend.values.key_presence import (
 )
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber, alternatives_of
 from calque.transpiler.frontend.values.nested_lists import hold_again
-from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure
 from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
@@ -214,7 +213,7 @@ class Carrying(Changes):
         for slot in carried.slots:
             values = getattr(slot.container, "locals", None)
             bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
-            optional = slot.initial is None and is_maybe(slot.description)
+            optional = slot.initial is None and isinstance(slot.description, OptionalStructure)
             if not optional and (slot.initial is not MISSING or not bound):
                 continue
             for number in range(slot.first, slot.first + len(slot.arrays)):
@@ -249,8 +248,7 @@ class Carrying(Changes):
             self._note_holder(plan, (key, place), first)
             earlier = len(carried.phis)
             slot = CarriedSlot((key, place), container, description, earlier, initial, None)
-            slot.value = instantiate(
-                description,
+            slot.value = description.instantiate(
                 partial(self._phi, slot=slot, carried=carried),
                 lambda m: Mismatch(m, self.builder.origin),
             )
@@ -384,8 +382,8 @@ class Carrying(Changes):
             made.append(Array(ending.outs[next(numbers)]))
             return made[-1]
 
-        end = value = instantiate(
-            slot.description, leaf, lambda m: Mismatch(m, self.builder.origin)
+        end = value = slot.description.instantiate(
+            leaf, lambda m: Mismatch(m, self.builder.origin)
         )
         ending.finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
         for number, first in enumerate(self._leaves(slot, slot.initial)):

@@ -12,13 +12,11 @@ from calque.transpiler.frontend.control.value_join import (
     abstract,
     coerce,
     fresh_leaf,
-    instantiate,
-    leaf_type,
     leaf_values,
     widen,
 )
 from calque.transpiler.frontend.machine import Completion, Machine
-from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, Structure, is_number
+from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, is_number
 from calque.transpiler.frontend.values.heap import (
     MISSING,
     Frame,
@@ -285,7 +283,7 @@ class Join:
                 return alone[0]
         else:
             description = widen(description, other, owned, spread=False)
-        if self.machine.uniform and leaf_type(description) is not None:
+        if self.machine.uniform and description.leaf_type() is not None:
             self._require_uniform(left, right)
         if isinstance(description, Clash):
             self.memo[key] = Mismatch(
@@ -294,8 +292,8 @@ class Join:
             return self.memo[key]
         pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
         made: list[Array] = []
-        result = instantiate(
-            description, lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
+        result = description.instantiate(
+            lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
         )
         for array, first, second in zip(made, *pair, strict=True):
             self._note_leaf(array, first, second)
@@ -315,7 +313,7 @@ class Join:
         where = self.machine.origin(self.node)
         if other is MISSING and self.name is None:
             return (Mismatch("it exists on one path only", where, self.test, absent=True),)
-        if _has_leaves(description):
+        if description.has_leaves():
             return None
         if other is MISSING and self._is_plain_name():
             return (Mismatch("it has no value on one path", where, self.test, True),)
@@ -414,12 +412,6 @@ def is_mutable(value: Any) -> bool:
     if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
         return False
     return isinstance(value, (list, dict)) or pytrees.has_attributes(value)
-
-
-def _has_leaves(description: Any) -> bool:
-    if isinstance(description, Structure):
-        return any(map(_has_leaves, description.parts))
-    return isinstance(description, (Leaf, Clash))
 
 
 def _write(container: Any, place: Any, value: Any) -> None:

@@ -7,6 +7,7 @@ structure of them. A branch joins two concrete values in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from calque.transpiler.frontend.values.descriptions import (
     DEAD,
     Clash,
     Constant,
+    Description,
     Leaf,
     Structure,
     is_number,
@@ -26,14 +28,12 @@ from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_o
 from calque.transpiler.frontend.values.mixed_numbers import (
     LatePart,
     MixedNumber,
+    MixedStructure,
     classes_together,
-    common_type,
     converted,
-    is_mixed,
     mixed_structure,
-    parts_of,
 )
-from calque.transpiler.frontend.values.optional import Maybe, Mismatch, is_maybe, rebuilt
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure, rebuilt
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import UNDEFINED, Var
@@ -139,7 +139,8 @@ def abstract(value: Any, owned: dict[int, Any]) -> Any:
     opened = open_structure(value, owned)
     if opened is not None:
         kind, rebuild, parts = opened
-        return Structure(kind, rebuild, tuple(abstract(p, owned) for p in parts))
+        make = OptionalStructure if isinstance(value, Maybe) else Structure
+        return make(kind, rebuild, tuple(abstract(p, owned) for p in parts))
     return Constant(value)
 
 
@@ -152,7 +153,7 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
     if isinstance(value, Mismatch):
         return Clash(value.message)
     if value is MISSING:
-        kept = isinstance(old, Leaf) or is_mixed(old)
+        kept = isinstance(old, (Leaf, MixedStructure))
         return old if kept else Clash("it has no value on one path")
     classes = classes_together(old, value)
     if len(classes) > 1:
@@ -175,8 +176,8 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
         opened = _opened_as(old, value, owned)
         parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened, strict=True))
         clash = next((p for p in parts if isinstance(p, Clash)), None)
-        return clash or Structure(old.kind, old.rebuild, parts)
-    left, right = leaf_type(old), leaf_type(new)
+        return clash or replace(old, parts=parts)
+    left, right = old.leaf_type(), new.leaf_type()
     if left is None or right is None:
         return Clash("it is a number or an array on one path and something else on another")
     zero = isinstance(old, Constant) and old.value is not False and old.value == 0
@@ -194,33 +195,23 @@ def _is_none(description: Any) -> bool:
 
 def _may_be_none(old: Any, new: Any) -> bool:
     """True if exactly one description is None, or one of them may be None."""
-    return is_maybe(old) or is_maybe(new) or _is_none(old) != _is_none(new)
+    optional = any(isinstance(d, OptionalStructure) for d in (old, new))
+    return optional or _is_none(old) != _is_none(new)
 
 
 def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
     """The description of a value that is None, or a number, an array or a tuple of these."""
-    inner = old.parts[1] if is_maybe(old) else None if _is_none(old) else old
+    inner = old.parts[1] if isinstance(old, OptionalStructure) else None if _is_none(old) else old
     if value is not None:
         given = value.value if isinstance(value, Maybe) else value
         inner = abstract(given, owned) if inner is None else widen(inner, given, owned, False)
-    if isinstance(inner, Constant) and (inner_type := leaf_type(inner)) is not None:
+    if isinstance(inner, Constant) and (inner_type := inner.leaf_type()) is not None:
         inner = Leaf(inner_type)
     if isinstance(inner, Clash):
         return inner
-    if not _is_plain(inner):
+    if inner is None or not inner.is_plain():
         return Clash("it is None on one path and something else on another")
-    return Structure((Maybe, 2), rebuilt, (Leaf(type_of(True)), inner))
-
-
-def _is_plain(description: Any) -> bool:
-    """True for descriptions of numbers, arrays and tuples of them, whose identity is irrelevant."""
-    if is_mixed(description):
-        return True
-    if isinstance(description, Structure):
-        first = description.kind[0]
-        is_tuple = isinstance(first, type) and issubclass(first, tuple)
-        return is_tuple and all(map(_is_plain, description.parts))
-    return leaf_type(description) is not None
+    return OptionalStructure((Maybe, 2), rebuilt, (Leaf(type_of(True)), inner))
 
 
 def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
@@ -242,15 +233,9 @@ def _spread_rows(description: Structure, owned: dict[int, Any]) -> Structure:
     return description
 
 
-def leaf_type(description: Any) -> ArrayType | None:
-    """The type of a leaf or a constant number."""
-    if isinstance(description, Leaf):
-        return description.type
-    if is_mixed(description):
-        return common_type(description.kind[1])
-    if isinstance(description, Constant) and is_number(description.value):
-        return type_of(description.value)
-    return None
+def leaf_values(description: Description, value: Any, owned: dict[int, Any]) -> list[Any]:
+    """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
+    return description.leaf_values(value, lambda described, v: _opened_as(described, v, owned))
 
 
 def describe(value: Any) -> str:
@@ -260,42 +245,6 @@ def describe(value: Any) -> str:
         if value is None or isinstance(value, (int, float, str, bool))
         else (f"a {type(value).__name__}")
     )
-
-
-def instantiate(
-    description: Any, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]
-) -> Any:
-    """A value of the description, its leaves made by ``leaves``."""
-    match description:
-        case Constant(value=value):
-            return value
-        case Leaf(type=t):
-            return leaves(t)
-        case Structure(rebuild=rebuild, parts=parts):
-            return rebuild([instantiate(p, leaves, clash) for p in parts])
-        case Clash(message=message):
-            return clash(message)
-    raise TypeError(description)
-
-
-def leaf_values(description: Any, value: Any, owned: dict[int, Any]) -> list[Any]:
-    """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
-    match description:
-        case Leaf(type=t):
-            return [(MISSING if t.ndim else 0) if value is None else value]
-        case Structure(parts=parts) if is_maybe(description) and not isinstance(value, Maybe):
-            if value is MISSING or value is DEAD:
-                return [v for p in parts for v in leaf_values(p, value, owned)]
-            return [value is not None, *leaf_values(parts[1], value, owned)]
-        case Structure(parts=parts) if value is None:
-            return [v for p in parts for v in leaf_values(p, None, owned)]
-        case Structure(parts=parts) if is_mixed(description):
-            missing = value is MISSING or value is DEAD
-            return [value] * len(parts) if missing else parts_of(description, value)
-        case Structure(parts=parts):
-            opened = _opened_as(description, value, owned)
-            return [v for p, w in zip(parts, opened, strict=True) for v in leaf_values(p, w, owned)]
-    return []
 
 
 def coerce(value: Any, t: ArrayType) -> core.Atom:
@@ -429,25 +378,3 @@ def fresh_leaf(t: ArrayType, made: list[Var], name: str | None = None) -> Array:
     var = Var(t, name, current().origin)
     made.append(var)
     return Array(var)
-
-
-def same_description(left: Any, right: Any, dims: Any) -> bool:
-    if type(left) is not type(right):
-        return False
-    match left:
-        case Constant():
-            return same_constant(left.value, right.value)
-        case Clash():
-            return True
-    if hasattr(left, "parts"):
-        return left.kind == right.kind and all(
-            same_description(a, b, dims) for a, b in zip(left.parts, right.parts, strict=True)
-        )
-    return same_type(left.type, right.type, dims)
-
-
-def same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
-    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
-        return False
-    pairs = zip(left.dims, right.dims, strict=True)
-    return all(dims.same(a, b) or dims.is_joined(a) for a, b in pairs)

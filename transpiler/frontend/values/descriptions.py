@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.frontend.values.heap import MISSING
+from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.types import ArrayType
 
 
@@ -18,34 +20,118 @@ class Dead:
 DEAD = Dead()
 
 
+Opened = Callable[[Any, Any], list[Any]]  # the parts of a value, as a structure has them
+
+
+class Description:
+    """What every path knows of a location's value."""
+
+    def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+        """A value of the description, its leaves made by ``leaves``."""
+        raise NotImplementedError
+
+    def same(self, other: Any, dims: Any) -> bool:
+        """True if another description says the same."""
+        raise NotImplementedError
+
+    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+        """The leaves of a value, as ``instantiate`` makes them; MISSING where it has none."""
+        return []
+
+    def leaf_type(self) -> ArrayType | None:
+        """The type of a leaf or a constant number; None for other descriptions."""
+        return None
+
+    def has_leaves(self) -> bool:
+        """True if a part of the value may differ between paths."""
+        return True
+
+    def is_plain(self) -> bool:
+        """True for numbers, arrays and tuples of them, whose identity is irrelevant."""
+        return self.leaf_type() is not None
+
+
 @dataclass(frozen=True)
-class Constant:
+class Constant(Description):
     """The same known value every time."""
 
     value: Any
 
+    def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+        return self.value
+
+    def same(self, other: Any, dims: Any) -> bool:
+        return isinstance(other, Constant) and same_constant(self.value, other.value)
+
+    def leaf_type(self) -> ArrayType | None:
+        return type_of(self.value) if is_number(self.value) else None
+
+    def has_leaves(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True)
-class Leaf:
+class Leaf(Description):
     """A run-time number or array."""
 
     type: ArrayType
 
+    def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+        return leaves(self.type)
+
+    def same(self, other: Any, dims: Any) -> bool:
+        return isinstance(other, Leaf) and same_type(self.type, other.type, dims)
+
+    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+        return [(MISSING if self.type.ndim else 0) if value is None else value]
+
+    def leaf_type(self) -> ArrayType | None:
+        return self.type
+
 
 @dataclass(frozen=True)
-class Structure:
+class Structure(Description):
     """A container: how to rebuild it from its parts, and the parts."""
 
     kind: Any  # what must be equal for two structures to join
     rebuild: Callable[[list[Any]], Any]
     parts: tuple[Any, ...]
 
+    def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+        return self.rebuild([p.instantiate(leaves, clash) for p in self.parts])
+
+    def same(self, other: Any, dims: Any) -> bool:
+        return (
+            isinstance(other, Structure)
+            and self.kind == other.kind
+            and all(a.same(b, dims) for a, b in zip(self.parts, other.parts, strict=True))
+        )
+
+    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+        values = [None] * len(self.parts) if value is None else opened(self, value)
+        pairs = zip(self.parts, values, strict=True)
+        return [v for part, value in pairs for v in part.leaf_values(value, opened)]
+
+    def has_leaves(self) -> bool:
+        return any(p.has_leaves() for p in self.parts)
+
+    def is_plain(self) -> bool:
+        first = self.kind[0]
+        is_tuple = isinstance(first, type) and issubclass(first, tuple)
+        return is_tuple and all(p.is_plain() for p in self.parts)
+
 
 @dataclass(frozen=True)
-class Clash:
+class Clash(Description):
     """Values that do not fit together."""
 
     message: str
+
+    def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
+        return clash(self.message)
+
+    def same(self, other: Any, dims: Any) -> bool:
+        return isinstance(other, Clash)
 
 
 def is_number(value: Any) -> bool:
@@ -70,3 +156,11 @@ def same_constant(left: Any, right: Any) -> bool:
     return bool(getattr(left, "__self__", left) is getattr(right, "__self__", right)) and getattr(
         left, "__func__", left
     ) is getattr(right, "__func__", right)
+
+
+def same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:
+    """True if two types agree, their sizes as far as these are known to be equal."""
+    if left.dtype != right.dtype or left.weak != right.weak or left.ndim != right.ndim:
+        return False
+    pairs = zip(left.dims, right.dims, strict=True)
+    return all(dims.same(a, b) or dims.is_joined(a) for a, b in pairs)

@@ -17,12 +17,15 @@ import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, ClassesNeeded
 from calque.transpiler.frontend.values.descriptions import (
+    DEAD,
     Constant,
     Leaf,
+    Opened,
     Structure,
     is_number,
     same_constant,
 )
+from calque.transpiler.frontend.values.heap import MISSING
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import Atom, If, Var
 from calque.transpiler.ir.types import BOOL, INT, ArrayType, promote
@@ -247,19 +250,36 @@ def alternatives_of(value: Any) -> tuple[Alternative, ...] | None:
     return (Alternative(type_of(value), value),) if is_number(value) else None
 
 
+@dataclass(frozen=True)
+class MixedStructure(Structure):
+    """The description of a number that may be of several classes."""
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The classes."""
+        return self.kind[1]
+
+    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+        """The common value, and where it is told, which class the number has."""
+        if value is None:
+            return super().leaf_values(value, opened)
+        missing = value is MISSING or value is DEAD
+        return [value] * len(self.parts) if missing else parts_of(self, value)
+
+    def leaf_type(self) -> ArrayType | None:
+        return common_type(self.alternatives)
+
+    def is_plain(self) -> bool:
+        return True
+
+
 def described(description: Any) -> tuple[Alternative, ...] | None:
     """The classes that a number of this description may have; None for other descriptions."""
-    if is_mixed(description):
-        return description.kind[1]
+    if isinstance(description, MixedStructure):
+        return description.alternatives
     if isinstance(description, Leaf):
         return None if description.type.ndim else (Alternative(description.type),)
     return alternatives_of(description.value) if isinstance(description, Constant) else None
-
-
-def is_mixed(description: Any) -> bool:
-    """True if a description is that of a number of several classes."""
-    kind = getattr(description, "kind", None)
-    return isinstance(kind, tuple) and bool(kind) and kind[0] is MixedNumber
 
 
 def united(*groups: Iterable[Alternative]) -> tuple[Alternative, ...]:
@@ -299,7 +319,7 @@ def common_type(alternatives: Sequence[Alternative]) -> ArrayType:
     return ArrayType(dtype, (), weak)
 
 
-def mixed_structure(alternatives: tuple[Alternative, ...]) -> Structure:
+def mixed_structure(alternatives: tuple[Alternative, ...]) -> MixedStructure:
     """The description of a number that may be of several classes."""
     common, parts = common_type(alternatives), []
     if current().machine.settings.telling:
@@ -307,7 +327,8 @@ def mixed_structure(alternatives: tuple[Alternative, ...]) -> Structure:
     parts.append(Leaf(common))
     if current().machine.settings.telling:
         parts += [Leaf(alternatives[k].type) for k in _apart(alternatives, common)]
-    return Structure((MixedNumber, alternatives), partial(_rebuilt, alternatives), tuple(parts))
+    rebuild = partial(_rebuilt, alternatives)
+    return MixedStructure((MixedNumber, alternatives), rebuild, tuple(parts))
 
 
 def _apart(alternatives: Sequence[Alternative], common: ArrayType) -> list[int]:
@@ -338,9 +359,9 @@ class LatePart:
     made: Callable[[ArrayType], Atom]
 
 
-def parts_of(description: Structure, value: Any) -> list[Any]:
+def parts_of(description: MixedStructure, value: Any) -> list[Any]:
     """The parts of a number, in the order of the description."""
-    alternatives: tuple[Alternative, ...] = description.kind[1]
+    alternatives = description.alternatives
     places = {a.type: k for k, a in enumerate(alternatives)}
     telling = current().machine.settings.telling
     common = description.parts[1 if telling else 0].type

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.frontend.values.descriptions import DEAD, Opened, Structure
+from calque.transpiler.frontend.values.heap import MISSING
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, If, Origin, Statement, Var
 from calque.transpiler.primitives.logic import (
@@ -51,18 +53,25 @@ class Maybe:
         return [self.there, self.value]
 
 
+@dataclass(frozen=True)
+class OptionalStructure(Structure):
+    """The description of a value that may be None: a flag, and the value."""
+
+    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+        """The flag, and the leaves of the value, or stand-ins for them."""
+        if isinstance(value, Maybe):
+            return super().leaf_values(value, opened)
+        if value is MISSING or value is DEAD:
+            return [v for p in self.parts for v in p.leaf_values(value, opened)]
+        return [value is not None, *self.parts[1].leaf_values(value, opened)]
+
+
 def rebuilt(parts: list[Any]) -> Maybe:
     """A Maybe of its parts, the flag named after the value."""
     there, value = parts
     if isinstance(there, Array) and isinstance(value, Array) and value._value.name:
         there._value.name = f"has_{value._value.name}"
     return Maybe(there, value)
-
-
-def is_maybe(description: Any) -> bool:
-    """True if a description is that of a value that may be None."""
-    kind = getattr(description, "kind", None)
-    return kind is not None and kind[0] is Maybe
 
 
 class Flags:
@@ -88,7 +97,7 @@ class Flags:
         """The values of a loop's optional places, grouped by the flags that these start with."""
         found: dict[Any, list[Any]] = {}
         for slot, value in zip(slots, values, strict=True):
-            if is_maybe(slot.description):
+            if isinstance(slot.description, OptionalStructure):
                 found.setdefault(self.of(slot.initial), []).append(value)
         return list(found.values())
 
