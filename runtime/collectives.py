@@ -19,7 +19,7 @@ from calque.runtime.fitting import shown
 from calque.runtime.options import checked, given
 from calque.transpiler.errors import UnboundAxisName, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import pytrees
@@ -58,7 +58,7 @@ def _means(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
     """Let interpreted code that calls ``public`` do what the decorated function says."""
 
     def declare(recorded: Callable[..., Any]) -> Callable[..., Any]:
-        def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
             found = {k: listed(v) for k, v in given(public, args, kwargs).items()}
             if found.pop("axis_index_groups", None) is not None:
                 raise UnsupportedFunction(

@@ -22,7 +22,7 @@ from calque.transpiler.autodiff.rules.segmented_loops import Every, call_checkpo
 from calque.transpiler.errors import MissingRule
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.python_builtins import builtin
-from calque.transpiler.frontend.machine import Closure, Machine
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 from calque.transpiler.transformations.derivatives import positions_of
 
 
@@ -86,7 +86,7 @@ class Custom(Wrapped):
         """The objects that a snapshot of the heap must follow."""
         return [self.fun, *(self.rules or ())]
 
-    def positional(self, machine: Machine, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def positional(self, machine: Machine, args: Args, kwargs: Kwargs) -> list[Any]:
         """The arguments by position, defaults put in."""
         if isinstance(self.fun, Closure):
             names = [a.id for a in self.fun.node.args.args]
@@ -110,9 +110,7 @@ class Custom(Wrapped):
             sorted(positions_of(self.nondiff_argnums, len(args), self.__name__, "nondiff_argnums"))
         )
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         rules = self.required()
         machine.guards.append(Guard(lambda: self.rules, rules))
         return self.trace(machine, self.positional(machine, args, kwargs), node)
@@ -131,9 +129,7 @@ class Definition:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.define(*args, **kwargs)
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return self.define(*args, **kwargs)
 
 
@@ -172,9 +168,7 @@ class Sum:
         self.function, self.jvps = function, tuple(jvps)
         self.__name__ = function.__name__
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         primals, tangents = args
         out = machine.call_value(self.function, list(primals), {}, node)
         terms = [
@@ -273,9 +267,7 @@ class Checkpoint(Wrapped):
         super().__init__(fun)
         self.every = every
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return call_checkpoint(machine, self.fun, self.every, args, kwargs, node)
 
 
@@ -321,7 +313,7 @@ remat = checkpoint
 
 
 def _maker(make: Any) -> Any:
-    def handle(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def handle(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         return make(**given(make, args, kwargs))
 
     return handle

@@ -11,7 +11,7 @@ from calque.runtime.fitting import shown
 from calque.runtime.options import checked, given
 from calque.runtime.trees import tree_map
 from calque.transpiler.frontend.library.python_builtins import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
@@ -43,12 +43,12 @@ def check_structure(x0: Any, after: Any) -> None:
 
 
 @builtin(check_options)
-def _check_options(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _check_options(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
     check_options(*args, **kwargs)
 
 
 @builtin(check_structure)
-def _check_structure(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _check_structure(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
     check_structure(*map(listed, args))
 
 
@@ -150,7 +150,7 @@ def _pairs(x: Any, after: Any) -> list[tuple[Any, Any]]:
 
 
 @builtin(custom_root)
-def _custom_root(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _custom_root(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     def bound(
         f: Any, initial_guess: Any, solve: Any, tangent_solve: Any = None, has_aux: bool = False
     ) -> Any:

@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Var
 from calque.transpiler.transformations import derivatives, jacobian, transpose, vmap
 
 
-def _trace_identity(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_identity(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     return machine.call_value(self.function, args, kwargs, node)
 
 
-def _trace_observed(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_observed(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """The function itself, its calls recorded with the rules that a derivative would use."""
     with machine.before_passes(1):
         return machine.call_value(self.function, args, kwargs, node)
 
 
-def _trace_grad(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_grad(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     _, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="grad", **self.options
     )
@@ -36,7 +30,7 @@ def _trace_grad(
 
 
 def _trace_value_and_grad(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
     value, gradient, aux = derivatives.value_and_grad(
         machine, self.function, args, kwargs, node, name="value_and_grad", **self.options
@@ -44,7 +38,7 @@ def _trace_value_and_grad(
     return ((value, aux) if self.options["has_aux"] else value, gradient)
 
 
-def _by_position(self: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _by_position(self: Any, args: Args, kwargs: Kwargs) -> None:
     """Raise where arguments of ``f_jvp`` and the like are given by name, or are too few."""
     kind, name = self.kind, getattr(self.function, "__name__", type(self.function).__name__)
     if kwargs:
@@ -61,9 +55,7 @@ def _by_position(self: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         )
 
 
-def _trace_jvp(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_jvp(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
     value, tangent, aux = derivatives.jvp(
@@ -72,9 +64,7 @@ def _trace_jvp(
     return (value, tangent, aux) if self.options.get("has_aux") else (value, tangent)
 
 
-def _trace_vjp(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_vjp(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     _by_position(self, args, kwargs)
     _, cotangents, _ = derivatives.vjp(
         machine, self.function, args[:-1], args[-1], node, self.options.get("has_aux", False)
@@ -82,36 +72,28 @@ def _trace_vjp(
     return cotangents
 
 
-def _trace_vmap(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_vmap(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     return vmap.vmap(machine, self.function, args, kwargs, node, self.options["axes"])
 
 
 def _jacobian(kind: str) -> Callable[..., Any]:
     build = getattr(jacobian, kind)
 
-    def trace(
-        self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def trace(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         found, aux = build(machine, self.function, args, kwargs, node, **self.options)
         return (found, aux) if self.options["has_aux"] else found
 
     return trace
 
 
-def _trace_hessian(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_hessian(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     options = {**self.options, "has_aux": self.options["has_aux"]}
     inner = Nested("jacrev", self.function, options)
     found, aux = jacobian.jacfwd(machine, inner, args, kwargs, node, **options)
     return (found, aux) if self.options["has_aux"] else found
 
 
-def _trace_hvp(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_hvp(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
     options = {"argnums": 0 if half == 1 else tuple(range(half)), "has_aux": False}
@@ -120,7 +102,7 @@ def _trace_hvp(
 
 
 def _trace_linear_transpose(
-    self: Any, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
     _by_position(self, args, kwargs)
     types, structure = self.options["types"]
@@ -135,9 +117,7 @@ class Nested:
         self.kind, self.function, self.options = kind, function, options
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:

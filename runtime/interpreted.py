@@ -13,7 +13,7 @@ from calque.runtime.inlining import TRACE
 from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.transformed import run
 from calque.transpiler.frontend.library.python_builtins import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array
@@ -27,9 +27,7 @@ class InnerTransformation:
     def __init__(self, kind: str, function: Any, options: dict[str, Any]):
         self.kind, self.function, self.options = kind, function, options
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
     def calque_children(self) -> list[Any]:
@@ -43,9 +41,7 @@ class _Decorator:
     def __init__(self, kind: str, options: dict[str, Any]):
         self.kind, self.options = kind, options
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         (function,) = given(_waiting, args, kwargs).values()
         return _made(self.kind, function, self.options)
 
@@ -65,7 +61,7 @@ def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
 def _maker(kind: str) -> Any:
     public = getattr(api, kind)
 
-    def make(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def make(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         options = given(public, args, kwargs)
         return _made(kind, options.pop("fun"), checked(kind, **options))
 
@@ -77,20 +73,20 @@ for _kind in ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian"):
 
 
 @builtin(api.vmap)
-def _vmap(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _vmap(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     options = given(api.vmap, args, kwargs)
     return _made("vmap", options.pop("fun"), api.vmap_options(**options))
 
 
 @builtin(pmapped.pmap)
-def _pmap(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _pmap(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     options = given(pmapped.pmap, args, kwargs)
     function = options.pop("fun")
     return _made("pmap", function, pmapped.pmap_options(**options))
 
 
 @builtin(sharded.shard_map)
-def _shard_map(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _shard_map(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     options = given(sharded.shard_map, args, kwargs)
     function = options.pop("f")
     return _made("shard_map", function, sharded.shard_map_options(**options))
@@ -99,7 +95,7 @@ def _shard_map(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, A
 def _known(function: Any) -> Any:
     """Return the implementation of a function of known values, such as specs: called as it is."""
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         return function(*args, **kwargs)
 
     return call
@@ -110,7 +106,7 @@ for _function in (PartitionSpec, meshes.make_mesh, meshes.Mesh, meshes.devices):
 
 
 @builtin(placing.device_put)
-def _device_put(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _device_put(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     """A copy; where it lies is not for generated code to say."""
 
     def copied(leaf: Any) -> Any:
@@ -121,14 +117,14 @@ def _device_put(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, 
 
 @builtin(placing.device_get)
 @builtin(placing.block_until_ready)
-def _same(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _same(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return args[0]
 
 
 def _of_trees(function: Any, called: bool) -> Any:
     """A function on pytrees; ``called`` if its first argument is a function of leaves."""
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         def interpreted(f: Any) -> Any:
             return lambda *values: machine.call_value(f, list(values), {}, node)
 
@@ -153,7 +149,7 @@ for _reading in (
 
 
 @builtin(linear_maps.hvp)
-def _hvp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _hvp(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, tangents = given(linear_maps.hvp, args, kwargs).values()
     made = _made("hvp", function, {})
     if primals is None and tangents is None:
@@ -163,7 +159,7 @@ def _hvp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 
 
 @builtin(linear_maps.jvp)
-def _jvp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _jvp(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, tangents, has_aux = given(linear_maps.jvp, args, kwargs).values()
     has_aux = checked("jvp", fun=function, has_aux=has_aux)["has_aux"]
     if primals is None and tangents is None:
@@ -177,7 +173,7 @@ def _jvp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 
 
 @builtin(linear_maps.vjp)
-def _vjp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _vjp(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
         return InnerTransformation("vjp", function, {"has_aux": has_aux})
@@ -188,7 +184,7 @@ def _vjp(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -
     return result, _Pullback(function, primals, False)
 
 
-def _at_primals(public: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+def _at_primals(public: Any, args: Args, kwargs: Kwargs) -> tuple[Any, Any, bool]:
     """The function, the primals and ``has_aux`` of a call of ``vjp`` or ``linearize``."""
     found = given(public, args, kwargs)
     options = checked(public.__name__, fun=found["fun"], has_aux=found["has_aux"])
@@ -211,9 +207,7 @@ class _Pullback:
     def __init__(self, function: Any, primals: list[Any], has_aux: bool):
         self.function, self.primals, self.has_aux = function, primals, has_aux
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return derivatives.vjp(
             machine, self.function, self.primals, args[0], node, self.has_aux
         )[1]
@@ -224,7 +218,7 @@ class _Pullback:
 
 
 @builtin(linear_maps.linear_transpose)
-def _linear_transpose(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _linear_transpose(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     found = given(linear_maps.linear_transpose, args, kwargs)
     checked("linear_transpose", fun=found["fun"])
     return _Transpose(found["fun"], list(found.get("primals", ())))
@@ -236,9 +230,7 @@ class _Transpose:
     def __init__(self, function: Any, primals: list[Any]):
         self.function, self.primals = function, primals
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return transpose.linear_transpose(machine, self.function, self.primals, args[0], node)
 
     def calque_children(self) -> list[Any]:
@@ -247,25 +239,25 @@ class _Transpose:
 
 
 @builtin(run)
-def _run(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _run(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     """Call a pullback of ``vjp``, or a tangent map of ``linearize``, in interpreted code."""
     return args[0].__calque_trace__(machine, list(args[1:]), kwargs, node)
 
 
 @builtin(linear_maps.pulled)
-def _pulled(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _pulled(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     transformed, _, kept, cotangent = args
     return transformed.__calque_trace__(machine, [*kept, cotangent], {}, node)
 
 
 @builtin(check_cotangent)
 @builtin(check_tangents)
-def _checked(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _checked(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
     """Types are checked where the derivative is made."""
 
 
 @builtin(linear_maps.linearize)
-def _linearize(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _linearize(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
         return InnerTransformation("jvp", function, {"has_aux": has_aux})
@@ -282,9 +274,7 @@ class _Push:
     def __init__(self, function: Any, primals: list[Any], has_aux: bool):
         self.function, self.primals, self.has_aux = function, primals, has_aux
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return derivatives.jvp(machine, self.function, self.primals, args, node, self.has_aux)[
             1
         ]
@@ -295,7 +285,7 @@ class _Push:
 
 
 @builtin(api.jit)
-def _jit(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _jit(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     """Interpret ``jit(f)`` as f: within interpreted code all is compiled together, or nothing."""
     options = given(api.jit, args, kwargs)
     function = options.pop("fun")
@@ -305,7 +295,7 @@ def _jit(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -
 
 
 @builtin(api.parallel)
-def _parallel(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _parallel(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     options = given(api.parallel, args, kwargs)
     function = options.pop("fun")
     return _unjitted(function, checked("parallel", **options))
@@ -325,8 +315,6 @@ class _Same:
     def __init__(self, options: dict[str, Any]):
         self.options = options
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         (function,) = given(_waiting, args, kwargs).values()
         return _unjitted(function, self.options)

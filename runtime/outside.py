@@ -10,7 +10,7 @@ from calque.runtime.saving import reading
 from calque.runtime.spec import spec
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.library.python_builtins import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 
 _OUTSIDE = (
     *(reading.source, reading.save, reading.explain, checking.check, checking.check_grads),
@@ -21,7 +21,7 @@ _OUTSIDE = (
 
 
 def _refusal(public: Any) -> Any:
-    def refuse(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def refuse(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         raise UnsupportedFunction(
             f"calque.{public.__name__} is called in a function that is transformed.",
             hint="call it outside",
@@ -35,5 +35,5 @@ for _public in _OUTSIDE:
 
 
 @builtin(spec)
-def _spec(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _spec(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return spec(*args, **kwargs)

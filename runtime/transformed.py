@@ -40,7 +40,7 @@ from calque.runtime.tiers.numpy_first import NumPyFirst
 from calque.runtime.tiers.versions_aside import wait_for
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import MixedDevices, NestedTooDeeply
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Slot, map_tree
@@ -325,9 +325,7 @@ class Transformed:
             pass
         return _rebuild, (self.kind, self.function, self.options, type(self))
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
 
 
@@ -385,9 +383,7 @@ class BoundTransformed:
         """The transformation of the bound method, as a function of the other arguments."""
         return bound(self.transformed, self.instance)
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return self.unbound().__calque_trace__(machine, args, kwargs, node)
 
     def __reduce__(self) -> Any:

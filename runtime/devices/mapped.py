@@ -38,7 +38,7 @@ from calque.transpiler.errors import (
     UnsupportedFunction,
     UnsupportedOption,
 )
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Slot, map_tree
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -92,7 +92,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _trace_device(
-    self: DeviceProgram, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
+    self: DeviceProgram, machine: Machine, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
     layout = self.options["layout"]
     return device_program(machine, self.function, args, kwargs, node, layout, self.called)

@@ -30,7 +30,7 @@ from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations import vmap
@@ -208,9 +208,7 @@ def _element(leaf: Any, axis: int | None, k: int) -> Any:
     return array[(slice(None),) * (axis % array.ndim) + (k,)]
 
 
-def _trace_pmap(
-    self: Pmapped, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_pmap(self: Pmapped, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     require_one_process(self, machine)
     axes = self.options["axes"]
     if self.options["static_argnums"]:

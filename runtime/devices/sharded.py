@@ -23,7 +23,7 @@ from calque.runtime.meshes import Device, Mesh, take
 from calque.runtime.meshes import devices as all_devices
 from calque.runtime.options import UNSAID, checked
 from calque.transpiler.codegen.numpy.device_launchers import Cut
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.transformations import vmap
 from calque.transpiler.transformations.mesh_programs import (
@@ -136,9 +136,7 @@ def _block(x: Any, spec: PartitionSpec, layout: Layout, place: dict[Hashable, in
     return x[tuple(index)] if spec.names() else x
 
 
-def _trace_shard_map(
-    self: Sharded, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _trace_shard_map(self: Sharded, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     require_one_process(self, machine)
     if kwargs:
         raise refuse_names("shard_map", [*kwargs], machine.builder.origin)

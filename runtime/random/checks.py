@@ -26,7 +26,7 @@ from calque.runtime.fitting import (
 from calque.runtime.random.keys import checked_shape
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -173,7 +173,7 @@ def read_where_plain(public: Callable[..., Any], function: Callable[..., Any]) -
     """Let the interpreter read the function where a program calls ``public``."""
     check = _check(function, _is_plain)
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         check(*args, **kwargs)
         return machine.call_for_user(function, args, kwargs, node)
 

@@ -13,7 +13,7 @@ from calque.transpiler.frontend.library.container_methods import container_metho
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
-from calque.transpiler.frontend.machine import NEXT, Closure
+from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.list_arrays import gathered
@@ -32,7 +32,7 @@ Kind = type | Callable[[Any], bool]  # a class, or a test
 class CallKinds(Calls):
     """Calls of any value, by its kind."""
 
-    def call_value(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def call_value(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Call anything with evaluated arguments: by the first of its kinds, else by Python."""
         for kind, call in KINDS:
             if isinstance(function, kind) if isinstance(kind, type) else kind(function):
@@ -41,39 +41,39 @@ class CallKinds(Calls):
                     return result
         return self.native(function, args, kwargs, node)
 
-    def _traced(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _traced(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return function.__calque_trace__(self, args, kwargs, node)
 
-    def _partial(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _partial(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         given, named = self._lifted_partial(function)
         return self.call_value(function.func, [*given, *args], {**named, **kwargs}, node)
 
-    def _stepwise(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _stepwise(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         if not any(isinstance(a, Generator) for a in args):
             return NEXT
         made = stepwise(self, function, args, kwargs, node)
         return NEXT if made is None else made
 
-    def _convert(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _convert(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A number, by the argument's own method if it has one."""
         own = method_of(args[0], function.__name__) if len(args) == 1 else None
         if own is None:
             return NEXT
         return self._ruled(function, [self.call_value(own, args, {}, node)], kwargs, node)
 
-    def _builtin(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _builtin(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return BUILTINS[function](self, node, args, kwargs)
 
-    def _object(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _object(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return OBJECTS[type(function)](self, function, args, kwargs, node)
 
-    def _ruled(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _ruled(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         handler = self.rule_of(function)
         assert handler is not None
         args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
         return self._library(function, handler, args, kwargs)
 
-    def _method(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _method(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a bound method written in Python."""
         if function.__name__ in _NAMEDTUPLE and function.__func__.__module__ == "collections":
             return function(*args, **kwargs)
@@ -84,7 +84,7 @@ class CallKinds(Calls):
             return self.native(function, args, kwargs, node)
         return self.call_value(function.__func__, owned, kwargs, node)
 
-    def _plain(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _plain(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a function written in Python."""
         if is_own(function):
             named = {k: gathered(v) for k, v in kwargs.items()}
@@ -93,7 +93,7 @@ class CallKinds(Calls):
             return self.call_for_user(function, args, kwargs, node)
         return NEXT if is_library(function) else self._call_function(function, args, kwargs, node)
 
-    def _bound(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _bound(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a method of Python's own classes."""
         owner = function.__self__
         if owner in (object, tuple) and function.__name__ == "__new__":
@@ -105,7 +105,7 @@ class CallKinds(Calls):
             return NEXT
         return self._owned(container_method(self, function, owner, args, kwargs, node))
 
-    def _wrapper(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _wrapper(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         wrapped = function.__wrapped__
         if wrapped is None or known((args, list(kwargs.values()))):
             return NEXT

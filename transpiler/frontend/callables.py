@@ -15,7 +15,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.errors import Origin
-from calque.transpiler.frontend.machine import Closure, Machine
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.ir import pytrees
@@ -109,9 +109,7 @@ def is_plain_class(cls: type) -> bool:
     )
 
 
-def made_dataclass(
-    machine: Machine, cls: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def made_dataclass(machine: Machine, cls: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """An instance of a dataclass, its default factories and ``__post_init__`` interpreted."""
     given = inspect.signature(cls).bind(*args, **kwargs).arguments
     instance = machine.own(cls.__new__(cls))

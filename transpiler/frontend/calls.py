@@ -39,7 +39,7 @@ from calque.transpiler.frontend.control.python_errors import missing_arguments, 
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
 from calque.transpiler.frontend.library.generator_builtins import takes_steps
 from calque.transpiler.frontend.library.scipy_objects import is_scipys
-from calque.transpiler.frontend.machine import Activation, Closure
+from calque.transpiler.frontend.machine import Activation, Args, Closure, Kwargs
 from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls
 from calque.transpiler.frontend.source import (
@@ -151,7 +151,7 @@ class Calls(NativeCalls):
         return None
 
     def _library(
-        self, function: Any, handler: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
+        self, function: Any, handler: Callable[..., Any], args: Args, kwargs: Kwargs
     ) -> Any:
         """A NumPy function: computed when everything is known and the result is no array."""
         given = [*args, *kwargs.values()]
@@ -191,9 +191,7 @@ class Calls(NativeCalls):
             return self.own(RecordedList(result))
         return result
 
-    def _call_function(
-        self, function: FunctionType, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def _call_function(self, function: FunctionType, args: Args, kwargs: Kwargs, node: Any) -> Any:
         try:
             source = source_of(function)
         except SourceNotFound as error:
@@ -236,9 +234,7 @@ class Calls(NativeCalls):
                     error.origin, error.hint = caller, error.hint or "write it in NumPy"
             raise
 
-    def call_for_user(
-        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def call_for_user(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Interpret a library's Python code; its records and errors get the caller's origin."""
         with self.acting_for(self.on_behalf or self.origin(node)):
             try:
@@ -249,9 +245,7 @@ class Calls(NativeCalls):
                     error.origin = self.on_behalf
                 raise
 
-    def call_closure(
-        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def call_closure(self, closure: Closure, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Interpret a call of a function whose source is at hand."""
         if len(self.calls) >= _DEPTH_IN_BRANCHES and self.tests:
             self._end_recursion(closure, node)
@@ -320,9 +314,7 @@ class Calls(NativeCalls):
                 "write it without `async`",
             )
 
-    def bind(
-        self, closure: Closure, frame: Frame, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> None:
+    def bind(self, closure: Closure, frame: Frame, args: Args, kwargs: Kwargs, node: Any) -> None:
         """Bind arguments to parameters, as Python does."""
         spec = closure.node.args
         names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
@@ -360,7 +352,7 @@ class Calls(NativeCalls):
         for name, value in values.items():
             self.name_value(value, name)
 
-    def construct(self, cls: type, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def construct(self, cls: type, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Make an instance of a user's class; its ``__init__`` is interpreted if it has source."""
         if issubclass(cls, np.ndarray):
             self.fail(

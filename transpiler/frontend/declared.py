@@ -25,7 +25,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.calls import BUILTINS
 from calque.transpiler.frontend.guarding import Guard
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import builder as build
@@ -74,7 +74,7 @@ def declare(
     )
     made.place = place
 
-    def record(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def record(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         machine.guards.append(Guard(lambda: DECLARED.get(function), made))
         with machine.at(node):
             return call(made, args, kwargs)

@@ -10,6 +10,7 @@ import gast
 
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.interpreter import State
+from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.strings import (
     RuntimeCall,
@@ -80,9 +81,7 @@ class Texts(State):
             return RuntimeText([RuntimeCall("({0} * {1})", left, right)])
         return NotImplemented
 
-    def text_method(
-        self, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def text_method(self, owner: Any, name: str, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A method that makes a text of a text, where some of it only the run knows."""
         if name == "format" and isinstance(owner, str):
             return self._format(owner, args, kwargs, node)
@@ -97,7 +96,7 @@ class Texts(State):
             slots[len(args) + k] = f"{key}={slots[len(args) + k]}"
         return RuntimeText([RuntimeCall(f"{{0}}.{name}({', '.join(slots)})", owner, *given)])
 
-    def _format(self, pattern: str, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _format(self, pattern: str, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """``pattern.format(*args, **kwargs)``, as an f-string."""
         count = iter(range(len(args)))
 
@@ -113,9 +112,7 @@ class Texts(State):
 
         return made(pattern)
 
-    def _field(
-        self, field: str, count: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def _field(self, field: str, count: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """The value that a replacement field names: ``0``, ``name``, ``0.size``, ``row[2]``."""
         first = re.split(r"[.\[]", field, maxsplit=1)[0]
         if first == "" or first.isdigit():

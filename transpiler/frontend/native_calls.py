@@ -16,7 +16,7 @@ from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
 from calque.transpiler.frontend.callables import is_interpreted, is_library
 from calque.transpiler.frontend.guarding import guard_function, guard_native
 from calque.transpiler.frontend.library.scipy_objects import instead_of, missing, way_around
-from calque.transpiler.frontend.machine import Closure
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs
 from calque.transpiler.frontend.statements import Statements
 from calque.transpiler.frontend.values.heap import RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Iterable
@@ -31,7 +31,7 @@ _CALLABLE = (BuiltinFunctionType, MethodWrapperType, FunctionType, type, np.ufun
 class NativeCalls(Statements):
     """Functions without rules, called while the program is read."""
 
-    def native(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def native(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call on known values, by Python; with run-time values there must be a rule."""
         args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         everything = [*args, *kwargs.values()]
@@ -56,9 +56,7 @@ class NativeCalls(Statements):
         message = missing(function, name)
         return self.fail(UnsupportedFunction, node, message, instead_of(function, name))
 
-    def _calling_back(
-        self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def _calling_back(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Call a library function that calls functions of the program, which are interpreted.
 
         Where these give run-time values, a library's function cannot go on, unless its own Python
@@ -86,7 +84,7 @@ class NativeCalls(Statements):
         sys.stderr.write(said.getvalue())
         return result
 
-    def _watched(self, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any) -> Any:
+    def _watched(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call by Python; refuses changes of objects that the program could not follow."""
         values = [getattr(function, "__self__", None), *args, *kwargs.values()]
         guard_native(self, values, node)

@@ -21,7 +21,7 @@ from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.branch import escapes, surely_leaves
 from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
-from calque.transpiler.frontend.machine import Completion
+from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
@@ -374,9 +374,7 @@ class Statements(Contexts):
             )
         return type(error), list(error.args), {}
 
-    def _raised(
-        self, kind: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Completion:
+    def _raised(self, kind: Any, args: Args, kwargs: Kwargs, node: Any) -> Completion:
         """Raise now if every call reaches this point; else generated code raises."""
         ends = kind is StopIteration and getattr(self.call.node, "name", "") == "__next__"
         if ends or (not self.tests and not self.loop_depth):

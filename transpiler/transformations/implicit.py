@@ -18,7 +18,7 @@ from calque.transpiler.autodiff.rule_expansion import attached, tangent
 from calque.transpiler.autodiff.rules.batched_call import Call, held_values, is_float
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, fits
 from calque.transpiler.errors import CustomRuleError
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, Builder, atom, current, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Function, Var
@@ -111,9 +111,7 @@ class Linearized:
         self.function, self.x = function, x
         self.__name__ = "linearized"
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return derivatives.jvp(machine, self.function, [self.x], args, node)[1]
 
     def calque_children(self) -> list[Any]:
@@ -126,9 +124,7 @@ class DenseSolve:
 
     __name__ = "dense_solve"
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         linear, right = args
         options: dict[str, Any] = {"argnums": 0, "has_aux": False, "holomorphic": False}
         found, _ = jacobian.jacfwd(machine, linear, [linear.x], {}, node, **options)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calque.transpiler.errors import DivergentCollective, Origin, ShapeError, VariesOverDevices
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array
@@ -299,9 +299,7 @@ class _Device:
         self.function, self.layout = function, layout
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         builder = machine.builder
         before = builder.varying
         if self.layout.checked:
@@ -331,9 +329,7 @@ class _Over:
         self.function, self.how, self.checked = function, how, checked
         self.__name__ = function.__name__
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return vmap.vmap(machine, self.function, args, kwargs, node, self.how)
 
     def calque_children(self) -> list[Any]:

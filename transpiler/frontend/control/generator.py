@@ -15,7 +15,7 @@ import gast
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
 from calque.transpiler.frontend.control.branch import LoopFlags
 from calque.transpiler.frontend.library import polyfills
-from calque.transpiler.frontend.machine import Activation, Closure, Completion
+from calque.transpiler.frontend.machine import Activation, Args, Closure, Completion, Kwargs
 from calque.transpiler.frontend.source import assigned_functions, bound_names
 from calque.transpiler.frontend.values.heap import Frame
 from calque.transpiler.frontend.values.iterables import (
@@ -123,9 +123,7 @@ class Generators(Lists):
             return Completion("return") if stop else None
         return self.escaping(stop, lambda: Completion("return"), lambda: None, node)
 
-    def generator(
-        self, closure: Closure, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def generator(self, closure: Closure, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """The generator that a call of a generator function makes."""
         frame = Frame({}, closure.frame, names=bound_names(closure.node))
         self.bind(closure, frame, args, kwargs, node)

@@ -6,7 +6,7 @@ from typing import Any
 
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.library.polyfills import counted, place_in
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, check_keys
 from calque.transpiler.ir.builder import known
@@ -23,7 +23,7 @@ _OF_NO_KEY = frozenset(("clear", "update"))
 
 
 def container_method(
-    machine: Machine, function: Any, owner: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, owner: Any, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
     """Call a method of a list, a dict, a set, a tuple or a text; new containers are not owned."""
     name = function.__name__

@@ -10,7 +10,7 @@ import numpy as np
 
 from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.ir import pytrees
@@ -19,7 +19,7 @@ from calque.transpiler.ir.core import map_tree
 
 
 @builtin(copy.copy)
-def _copy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _copy(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     (value,) = args
     if rows_of(value) is not None:
         return machine.list_copy(value)
@@ -27,7 +27,7 @@ def _copy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @builtin(copy.deepcopy)
-def _deepcopy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _deepcopy(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     made: dict[int, Any] = {}
 
     def renewed(value: Any) -> Any:
@@ -38,7 +38,7 @@ def _deepcopy(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, An
     return renewed(args[0])
 
 
-def _replaced(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _replaced(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     (value,) = args
     own = getattr(type(value), "__replace__", None)
     if own is None:

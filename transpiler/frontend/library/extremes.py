@@ -11,6 +11,7 @@ from calque.transpiler.frontend.calls import BUILTINS
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.comprehension import Comprehensions, unless_changed
 from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Behind,
@@ -36,9 +37,7 @@ class Extremum:
         self.__name__ = name
         self.reduce, self.of_floats, self.order, self.twin = reduce, of_floats, order, twin
 
-    def __call__(
-        self, machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def __call__(self, machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if len(args) > 1:
             return self._of_steps(machine, machine.steps(args, node), kwargs, node)
         key, source = kwargs.get("key"), args[0]

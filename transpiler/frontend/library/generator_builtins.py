@@ -11,7 +11,7 @@ import itertools
 from typing import Any
 
 from calque.transpiler.frontend.library import polyfills
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Endless,
@@ -41,9 +41,7 @@ def takes_steps(function: Any) -> bool:
     return own or module == "itertools" or any(function is f for f in (*TAKES_STEPS, *HOLDS))
 
 
-def stepwise(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def stepwise(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """The call of such a function with a generator among its arguments; None without a twin."""
     args = [a if isinstance(a, Generator) else machine.iterated(a, node) for a in args]
     if any(isinstance(a, Generator) and a.started is not False for a in args):
@@ -57,7 +55,7 @@ def stepwise(
     return made
 
 
-def _twin(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Call | None:
+def _twin(function: Any, args: Args, kwargs: Kwargs) -> Call | None:
     steps = [isinstance(a, Generator) for a in args]
     if function is enumerate and steps[0]:
         return polyfills.enumerated, [*args, *kwargs.values()]  # only `start` can be named

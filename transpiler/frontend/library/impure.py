@@ -12,7 +12,7 @@ from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
-from calque.transpiler.frontend.machine import NEXT, Machine
+from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
 from calque.transpiler.ir.builder import function_name
 
 _EVALUATE = {exec, eval, compile}
@@ -21,9 +21,7 @@ _FILES = {open, input, np.load, np.save, np.savez, np.savez_compressed, np.loadt
 _FILES |= {np.genfromtxt, np.fromfile}
 
 
-def refuse_impure(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def refuse_impure(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """Refuse a call that reads or changes state outside of the program; leave others be."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or ""

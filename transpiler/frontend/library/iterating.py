@@ -24,6 +24,7 @@ from calque.transpiler.frontend.control.comprehension import (
 )
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.library.polyfills import Deque
+from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.heap import RecordedList, Snapshot, rows_of
 from calque.transpiler.frontend.values.iterables import (
@@ -55,7 +56,7 @@ from calque.transpiler.ir.effects import has_effects
 
 
 @builtin(iter)
-def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _iter(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
         return CallSteps(args[0], [], args[1], node)
     source = machine.iterated(args[0], node)
@@ -70,7 +71,7 @@ def _iter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str,
 
 
 @builtin(next)
-def _next(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _next(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     source, *default = args
     following = method_of(source, "next")
     if following is None and not is_iterator(source):
@@ -95,7 +96,7 @@ def kind_of(value: Any) -> str:
 
 
 @builtin(enumerate)
-def _enumerate(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _enumerate(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
     source = machine.iterated(args[0], node)
     part = positional(source)
@@ -144,7 +145,7 @@ def _acts_in_vain(machine: Comprehensions, parts: list[Any]) -> bool:
 
 
 @builtin(zip)
-def _zip(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _zip(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     strict = bool(kwargs.get("strict", False))
     sources = [machine.iterated(a, node) for a in args]
     parts = _parts(machine, sources, strict)
@@ -167,7 +168,7 @@ def _compare_lengths(machine: Comprehensions, lengths: list[Any], node: Any) -> 
 
 
 @builtin(reversed)
-def _reversed(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _reversed(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value = args[0]
     if isinstance(value, Deque) and rows_of(value.items) is None:
         return Backwards(value.items, fixed=True)
@@ -194,7 +195,7 @@ def _reversed_range(value: range) -> tuple[int, int, int]:
 
 
 @builtin(map)
-def _map(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _map(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, *sources = [args[0], *(machine.iterated(a, node) for a in args[1:])]
     parts = _parts(machine, sources)
     if not parts:
@@ -204,12 +205,12 @@ def _map(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, 
 
 
 @builtin(filter)
-def _filter(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _filter(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return Filter(args[0], machine.steps(args[1], node), node)
 
 
 @builtin(functools.reduce)
-def _reduce(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _reduce(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, values, *initial = args
     steps = machine.steps(values, node)
     try:
@@ -222,9 +223,7 @@ def _reduce(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[st
 
 
 def _quantifier(is_all: bool) -> Callable[..., Any]:
-    def quantify(
-        machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def quantify(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
         source = args[0]
         if isinstance(source, Array):
             return FUNCTIONS[bool]((np.all if is_all else np.any)(source))

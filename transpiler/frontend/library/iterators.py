@@ -11,7 +11,7 @@ import numpy as np
 
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.control.comprehension import Comprehensions
-from calque.transpiler.frontend.machine import Closure, Machine
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.frontend.values.stepwise import Over
 from calque.transpiler.ir.builder import known
@@ -20,12 +20,10 @@ from calque.transpiler.ir.builder import known
 class Bound:
     """``functools.partial`` of a function that interpreted code defined."""
 
-    def __init__(self, function: Any, args: list[Any], kwargs: dict[str, Any]):
+    def __init__(self, function: Any, args: Args, kwargs: Kwargs):
         self.function, self.args, self.kwargs = function, args, kwargs
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return machine.call_value(
             self.function, [*self.args, *args], {**self.kwargs, **kwargs}, node
         )
@@ -36,12 +34,12 @@ class Bound:
 
 
 @builtin(functools.partial)
-def _partial(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _partial(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return Bound(args[0], args[1:], kwargs)
 
 
 @builtin(functools.wraps)
-def _wraps(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _wraps(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return _Named(machine.attribute(args[0], "__name__", node))
 
 
@@ -51,25 +49,21 @@ class _Named:
     def __init__(self, name: str):
         self.name = name
 
-    def __calque_trace__(
-        self, machine: Machine, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         if isinstance(args[0], Closure):
             args[0].name = self.name
         return args[0]
 
 
 @builtin(defaultdict)
-def _defaultdict(
-    machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
+def _defaultdict(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     made = defaultdict(None, *args[1:], **kwargs)
     made.default_factory = args[0] if args else None  # a Closure, too, which Python cannot call
     return machine.own(made)
 
 
 @builtin(np.ndindex)
-def _ndindex(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _ndindex(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     sizes = list(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else list(args)
     if known(sizes):
         return Over(tuple(np.ndindex(*sizes)))
@@ -77,9 +71,7 @@ def _ndindex(machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[s
 
 
 @builtin(np.ndenumerate)
-def _ndenumerate(
-    machine: Comprehensions, node: Any, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
+def _ndenumerate(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return _Elements(machine.recorded(args[0]))
 
 

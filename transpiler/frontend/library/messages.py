@@ -16,7 +16,7 @@ import numpy as np
 
 from calque.transpiler.errors import ImpureFunction, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import RuntimeText, display
 from calque.transpiler.ir.builder import Array, known
 
@@ -52,9 +52,7 @@ def _is_literal(value: Any) -> bool:
         return False
 
 
-def _record(
-    machine: Machine, callee: str, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> None:
+def _record(machine: Machine, callee: str, args: Args, kwargs: Kwargs, node: Any) -> None:
     values: list[Any] = []
     parts = [_shown(machine, a, values, node) for a in args]
     parts += [f"{k}={_shown(machine, v, values, node)}" for k, v in kwargs.items()]
@@ -62,7 +60,7 @@ def _record(
 
 
 @builtin(warnings.warn)
-def _warn(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _warn(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
     if machine.catching:
         machine.fail(
             ImpureFunction,
@@ -88,7 +86,7 @@ def _logger_text(machine: Machine, logger: Any, node: Any) -> str:
 
 
 def _method(level: str) -> Callable[..., None]:
-    def log(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def log(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
         text = f"{_logger_text(machine, args[0], node)}.{level}"
         _record(machine, text, args[1:], kwargs, node)
 
@@ -96,7 +94,7 @@ def _method(level: str) -> Callable[..., None]:
 
 
 def _of_root(level: str) -> Callable[..., None]:
-    def log(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def log(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
         imported = f"log_{level}"
         machine.builder.imports[imported] = f"logging:{level}"
         _record(machine, imported, args, kwargs, node)
@@ -110,12 +108,12 @@ for _level in (*_LEVELS, "log"):
 
 
 @builtin(logging.getLogger)
-def _get_logger(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _get_logger(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return logging.getLogger(*args, **kwargs)
 
 
 def _refused(name: str, hint: str = _OUTSIDE) -> Callable[..., None]:
-    def refuse(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def refuse(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
         machine.fail(
             ImpureFunction,
             node,
@@ -138,7 +136,7 @@ builtin(warnings.warn_explicit, warnings.showwarning)(_refused("This", "use warn
 
 
 def _filter(function: Any) -> Callable[..., Any]:
-    def change(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def change(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if not machine.catching:
             _refused(f"warnings.{function.__name__}")(machine, node, args, kwargs)
         return function(*args, **kwargs)  # undone at the end of the block, and nothing warns in it

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import rows_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
@@ -15,7 +15,7 @@ from calque.transpiler.primitives.compositions import Repeated, block
 
 
 @builtin(np.block)
-def _block(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _block(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     (arrays,) = (*args, *kwargs.values())
     return block(_nested(arrays))
 
@@ -29,7 +29,7 @@ def _nested(item: Any) -> Any:
 
 
 @builtin(np.fromiter)
-def _fromiter(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _fromiter(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return from_iterable(machine, node, *args, **kwargs)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.calls import builtin
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known, type_of
 
@@ -34,7 +34,7 @@ def _comparable(key: Any) -> Any:
 
 
 @builtin(sorted)
-def _sorted(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _sorted(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     key, reverse = kwargs.get("key"), bool(kwargs.get("reverse", False))
     if isinstance(args[0], Array) and key is None:
         result = np.sort(args[0])

@@ -32,6 +32,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     text_functions,
     type_questions,
 )
+from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import (
     UFUNCS,
@@ -53,7 +54,7 @@ class Interpreter(Comprehensions):
 
 
 @builtin(sum)
-def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _sum(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
 
     def add(total: Any, item: Any) -> Any:
@@ -65,7 +66,7 @@ def _sum(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(bool)
-def _bool(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _bool(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     found = args[0] if args else False
     if not isinstance(found, (Array, np.ndarray)):
         found = machine.truth(found, node)
@@ -73,24 +74,24 @@ def _bool(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, An
 
 
 @builtin(object.__new__)
-def _new(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _new(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.own(object.__new__(args[0]))
 
 
 @builtin(slice)
-def _slice(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _slice(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return slice(*args)
 
 
 @builtin(SimpleNamespace)
-def _namespace(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _namespace(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if args:
         machine.fail(UnsupportedSyntax, node, "SimpleNamespace of a mapping.", "name each one")
     return machine.own(SimpleNamespace(**kwargs))
 
 
 @builtin(len)
-def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _len(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value = machine.settled(args[0], node)
     if isinstance(value, Array):
         if not value.ndim:
@@ -110,7 +111,7 @@ def _len(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(range)
-def _range(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _range(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     values: list[Any] = []
     for value in args:
         if isinstance(value, Array):
@@ -129,7 +130,7 @@ def _range(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 
 def _sequence(kind: type) -> Callable[..., Any]:
-    def make(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def make(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if kind is list and args and rows_of(args[0]) is not None:
             return machine.list_copy(args[0])
         items = machine.known_items(args[0], node) if args else []
@@ -142,19 +143,19 @@ BUILTINS[list], BUILTINS[tuple] = _sequence(list), _sequence(tuple)
 
 
 @builtin(dict)
-def _dict(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _dict(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     source = args[0] if args else {}
     pairs = source.items() if isinstance(source, dict) else machine.known_items(source, node)
     return machine.own({**{machine.hashable(k, node): v for k, v in pairs}, **kwargs})
 
 
 @builtin(OrderedDict)
-def _ordered(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _ordered(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.own(OrderedDict(_dict(machine, node, args, kwargs)))
 
 
 @builtin(set, frozenset)
-def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _set(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     items = machine.known_items(args[0], node) if args else []
     if not known(items):
         raise UnsupportedSyntax("A set of run-time values is not supported.", machine.origin(node))
@@ -162,17 +163,17 @@ def _set(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(typing.cast)
-def _cast(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _cast(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return args[1]
 
 
 @builtin(setattr)
-def _setattr(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _setattr(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     machine.set_attribute(args[0], args[1], args[2], node)
 
 
 @builtin(super)
-def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _super(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if args:
         return super(*args)
     call = machine.call
@@ -186,7 +187,7 @@ def _super(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 def _by_classes(handler: Callable[..., Any]) -> Callable[..., Any]:
     """A builtin that is called in an arm for each class that a number may be of."""
 
-    def call(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
         again = lambda *args, **kwargs: handler(machine, node, list(args), kwargs)
         return called(machine, args, kwargs, again) if holds_mixed(args) else again(*args, **kwargs)
 
@@ -195,7 +196,7 @@ def _by_classes(handler: Callable[..., Any]) -> Callable[..., Any]:
 
 @builtin(print)
 @_by_classes
-def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _print(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if kwargs.get("file") not in (None, sys.stdout):
         machine.fail(
             ImpureFunction,
@@ -212,7 +213,7 @@ def _print(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 @builtin(round)
 @_by_classes
-def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _round(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value, *digits = (*args, *kwargs.values())
     if not digits or digits[0] is None:
         return FUNCTIONS[int](FUNCTIONS[np.round](value))
@@ -220,7 +221,7 @@ def _round(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, A
 
 
 @builtin(abs)
-def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _abs(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value = machine.recorded(args[0])
     own = method_of(value, "abs")
     if own is not None:
@@ -232,7 +233,7 @@ def _abs(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(pow)
-def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _pow(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     base, exponent, modulus = (*args, *kwargs.values(), None)[:3]
     if modulus is not None:
         given = (base, exponent, modulus)
@@ -241,7 +242,7 @@ def _pow(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(divmod)
-def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _divmod(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     left, right = args
     quotient = machine.binary(gast.FloorDiv, left, right, node)
     return (quotient, machine.binary(gast.Mod, left, right, node))
@@ -250,7 +251,7 @@ def _divmod(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, 
 def _operator(name: str) -> Callable[..., Any]:
     """A function of Python's ``operator``."""
 
-    def call(machine: Interpreter, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if known(args):
             return getattr(operator, name)(*args)
         if holds_mixed(args) and name in UFUNCS:

@@ -14,13 +14,13 @@ from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.library.orders import RunTimeOrder
 from calque.transpiler.frontend.library.polyfills import Deque
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.ir.builder import Array, known_int
 
 
 @builtin(deque)
-def _deque(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _deque(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("iterable", "maxlen"), args, strict=False)) | kwargs
     maxlen = given.get("maxlen")
     made = machine.own(Deque(machine.own(RecordedList()), maxlen))
@@ -60,7 +60,7 @@ class _Ranked:
 def _on_heap(function: Callable[..., Any]) -> Callable[..., Any]:
     twin = getattr(polyfills, function.__name__)
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         values, *rest = args
         machine.check_writable(values, node, f"`{function.__name__}`")
         machine.check_not_walked(values, node, f"`{function.__name__}`")
@@ -89,7 +89,7 @@ for _function in (
 def _first(reverse: bool) -> Callable[..., Any]:
     """``nsmallest``, ``nlargest``: the first of the sorted ones, as their documentation says."""
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         count, values, *key = args
         options = {**kwargs, "reverse": reverse} | ({"key": key[0]} if key else {})
         count = max(known_int(count, "How many are taken"), 0)

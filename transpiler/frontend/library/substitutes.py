@@ -13,7 +13,7 @@ from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
 from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.library import polyfills
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Known
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
@@ -32,7 +32,7 @@ _SERIES = {
 def interpret(function: Any) -> None:
     """Let the interpreter read a library's own Python where a program calls it."""
 
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         return machine.call_for_user(function, args, kwargs, node)
 
     BUILTINS[function] = call
@@ -47,7 +47,7 @@ for _module, _names in _SERIES.items():
 
 
 def _method(ufunc: np.ufunc, twin: Any, options: tuple[str, ...]) -> Callable[..., Any]:
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if not set(kwargs) <= set(options):
             machine.fail(
                 UnsupportedFunction,
@@ -73,7 +73,7 @@ for _ufunc in {f for f in FUNCTIONS if isinstance(f, np.ufunc) and f.nin == 2 an
 
 
 @builtin(np.vectorize)
-def _vectorize(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _vectorize(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     given = dict(zip(("pyfunc", "otypes"), args, strict=False)) | kwargs
     given.pop("doc", None)
     given.pop("cache", None)
@@ -98,9 +98,7 @@ def _kinds(otypes: Any) -> Any:
     return kinds if len(kinds) > 1 else kinds[0]
 
 
-def _call_vectorize(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _call_vectorize(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     options = {n for n in ("signature", "excluded") if getattr(function, n, None)}
     _check_plain(machine, {"pyfunc", *options, *kwargs}, node)
     made = machine.own(polyfills.Vectorized(function.pyfunc, _kinds(function.otypes)))
@@ -111,7 +109,7 @@ OBJECTS[np.vectorize] = _call_vectorize
 
 
 @builtin(polyfills.elements_at)
-def _elements_at(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _elements_at(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     others, place = args
     return tuple(
         machine.subscript(part.items, place, node)  # a list by a run-time position
@@ -122,7 +120,7 @@ def _elements_at(machine: Machine, node: Any, args: list[Any], kwargs: dict[str,
 
 
 @builtin(polyfills.kinds_of_first)
-def _kinds_of_first(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _kinds_of_first(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     """The dtypes of the first results, which ``np.vectorize`` takes: equal on all paths."""
     function, values = args
     base = Snapshot(machine.roots(), machine.owned)
@@ -145,24 +143,24 @@ def _kinds_of_first(machine: Machine, node: Any, args: list[Any], kwargs: dict[s
 
 
 @builtin(operator.getitem)
-def _getitem(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _getitem(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     method: Callable[..., Any] = machine.subscript
     return method(*args, node)
 
 
 @builtin(operator.setitem)
-def _setitem(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _setitem(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     method: Callable[..., Any] = machine.store
     return method(*args, node)
 
 
 @builtin(operator.contains)
-def _contains(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _contains(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return machine.compare(gast.In(), args[1], args[0], node)
 
 
 def _in_place(kind: type) -> Callable[..., Any]:
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         statement = gast.copy_location(gast.BinOp(None, kind(), None), node)
         method: Callable[..., Any] = machine.augmented
         return method(*args, statement)
@@ -174,16 +172,12 @@ for _kind, (_word, _) in BINARY.items():
     BUILTINS[getattr(operator, f"i{_word}")] = _in_place(_kind)
 
 
-def _call_itemgetter(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _call_itemgetter(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     found = [machine.subscript(args[0], key, node) for key in function.__reduce__()[1]]
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _call_attrgetter(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _call_attrgetter(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     found = []
     for path in function.__reduce__()[1]:
         value = args[0]
@@ -194,7 +188,7 @@ def _call_attrgetter(
 
 
 def _call_methodcaller(
-    machine: Machine, function: Any, args: list[Any], kwargs: dict[str, Any], node: Any
+    machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
     made, given = function.__reduce__()
     named = {} if made is operator.methodcaller else made.keywords

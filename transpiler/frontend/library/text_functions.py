@@ -9,7 +9,7 @@ import numpy as np
 
 from calque.transpiler.frontend.calls import OBJECTS, builtin
 from calque.transpiler.frontend.guarding import guard_native
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import (
     RuntimeCall,
     RuntimeText,
@@ -29,14 +29,14 @@ _CALLED: dict[Callable[..., str], str] = {
 
 
 @builtin(str)
-def _str(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _str(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) != 1 or kwargs:
         return str(*args, **kwargs)
     return machine.formatted(args[0], "s", "", node)
 
 
 def _converted(function: Callable[..., str]) -> Callable[..., Any]:
-    def convert(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def convert(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         if len(args) != 1 or kwargs:
             return function(*args, **kwargs)
         return machine.formatted(args[0], _CONVERSIONS[function], "", node)
@@ -49,14 +49,14 @@ for _function in _CONVERSIONS:
 
 
 @builtin(format)
-def _format(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _format(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if not 1 <= len(args) <= 2 or kwargs:
         return format(*args, **kwargs)
     return machine.formatted(args[0], "", args[1] if len(args) > 1 else "", node)
 
 
 def _called(function: Callable[..., str]) -> Callable[..., Any]:
-    def call(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         given = [*args, *kwargs.values()]
         if not has_run_time_values(given):
             guard_native(machine, given, node)
@@ -73,9 +73,7 @@ for _function in _CALLED:
     builtin(_function)(_called(_function))
 
 
-def _method(
-    machine: Machine, method: TextMethod, args: list[Any], kwargs: dict[str, Any], node: Any
-) -> Any:
+def _method(machine: Machine, method: TextMethod, args: Args, kwargs: Kwargs, node: Any) -> Any:
     return machine.text_method(method.text, method.name, args, kwargs, node)
 
 

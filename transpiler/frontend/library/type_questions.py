@@ -12,7 +12,7 @@ from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.polyfills import Deque
-from calque.transpiler.frontend.machine import Closure, Machine
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
@@ -22,7 +22,7 @@ from calque.transpiler.ir.builder import ATTRIBUTES, METHODS, Array
 
 
 @builtin(isinstance)
-def _isinstance(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _isinstance(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value, kinds = args
     if isinstance(value, Deque):
         return issubclass(deque, kinds)
@@ -43,7 +43,7 @@ def _guard_class(machine: Machine, value: Any) -> None:
 
 
 @builtin(type)
-def _type(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _type(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     (value,) = args
     if isinstance(value, Array):
         return answer(machine, value, type, "Its class", node)
@@ -58,7 +58,7 @@ def _type(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) 
 
 
 @builtin(np.isscalar)
-def _isscalar(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _isscalar(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value = args[0] if args else kwargs["element"]
     if isinstance(value, Array):
         return answer(machine, value, np.isscalar, "np.isscalar", node)
@@ -66,7 +66,7 @@ def _isscalar(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, An
 
 
 @builtin(np.iterable)
-def _iterable(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _iterable(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value = args[0] if args else kwargs["y"]
     if isinstance(value, Array):
         return bool(value.ndim)
@@ -74,7 +74,7 @@ def _iterable(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, An
 
 
 @builtin(getattr)
-def _getattr(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _getattr(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value, name = args[:2]
     if len(args) < 3:
         return machine.attribute(value, name, node)
@@ -89,7 +89,7 @@ def _getattr(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any
 
 
 @builtin(hasattr)
-def _hasattr(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _hasattr(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return _has(machine, node, *args)
 
 
@@ -105,7 +105,7 @@ def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
 
 
 @builtin(callable)
-def _callable(machine: Machine, node: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _callable(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(args[0], Array):
         return False
     return isinstance(args[0], Closure) or callable(args[0])

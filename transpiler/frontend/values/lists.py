@@ -24,7 +24,7 @@ from calque.transpiler.frontend.control.state_join import (
 )
 from calque.transpiler.frontend.expressions import is_count
 from calque.transpiler.frontend.library import polyfills
-from calque.transpiler.frontend.machine import Completion
+from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.values.growing_lists import differing_elements, rows_sample
 from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import Generator, leaves
@@ -258,9 +258,7 @@ class Lists(Loops):
             buffer = FUNCTIONS[np.full](count, values[0])
         return self._list_of(GrowingRows(buffer, buffer.shape[0], False))
 
-    def list_method(
-        self, name: str, values: Any, args: list[Any], kwargs: dict[str, Any], node: Any
-    ) -> Any:
+    def list_method(self, name: str, values: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A method of a list of run-time length."""
         match name:
             case "clear":
