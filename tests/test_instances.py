@@ -13,7 +13,7 @@ import pytest
 
 import calque
 from battery import oracle
-from calque.transpiler.errors import AliasUndecided, UnsupportedFunction
+from calque.transpiler.errors import AliasUndecided, BranchMismatch, UnsupportedFunction
 
 
 class Slotted:
@@ -325,3 +325,42 @@ def test_a_view_as_ndarray_is_a_view():
         return np.sum(x.view(np.ndarray) ** 3)
 
     np.testing.assert_allclose(calque.grad(f)(np.array([1.0, 2.0])), [3.0, 12.0])
+
+
+class Attributed:
+    """Attributes with names that the interpreter's own objects have, too."""
+
+    def __init__(self):
+        self.locals, self.default_factory, self.total = {"total": 0.0}, float, 0.0
+
+
+class Keyed(dict):
+    def __init__(self, items):
+        super().__init__(items)
+        self.mapping = {"a": 100.0}
+
+
+def test_attributes_of_any_name_are_the_users():
+    def summed(x):
+        held = Attributed()
+        for i in range(x.size):
+            held.total = held.total + x[i] * x[i]
+        return held.total
+
+    def walked(x):
+        held, t = Keyed({"a": x[0], "b": x[1]}), 0.0
+        for key in iter(held):
+            t = t + held[key] * x[0]
+        return t
+
+    def on_one_path(x):
+        held = Attributed()
+        if x[0] > 0.5:
+            held.other = x[0]
+        return held.other * x[1]
+
+    x = np.array([0.2, 3.0])
+    np.testing.assert_allclose(calque.grad(summed)(x), 2 * x)
+    np.testing.assert_allclose(calque.grad(walked)(x), [2 * x[0] + x[1], x[0]])
+    with pytest.raises(BranchMismatch, match="other cannot be used here"):
+        calque.grad(on_one_path)(x)

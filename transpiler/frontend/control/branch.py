@@ -421,20 +421,25 @@ def _may_go_on_twice(node: Any) -> bool:
     return any(map(escapes, arms)) and sum(not surely_leaves(arm) for arm in arms) > 1
 
 
-def escapes(statements: list[Any], in_loop: bool = False) -> bool:
+def escapes(
+    statements: list[Any],
+    in_loop: bool = False,
+    leaving: tuple[type, ...] = (gast.Break, gast.Continue),
+) -> bool:
     """True if statements contain a return, or a break or continue of a loop around them."""
     for s in statements:
         if isinstance(s, gast.Return) or getattr(s, "leaves", False):
             return True
-        if isinstance(s, (gast.Break, gast.Continue)) and not in_loop:
+        if isinstance(s, leaving) and not in_loop:
             return True
-        if isinstance(s, (gast.FunctionDef, gast.ClassDef)):
+        if isinstance(s, (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef)):
             continue
-        inner = in_loop or isinstance(s, (gast.For, gast.While))
+        within = in_loop or isinstance(s, (gast.For, gast.While))
         for part in ("body", "orelse", "finalbody"):
             block = getattr(s, part, None)
-            if isinstance(block, list) and escapes(block, inner if part == "body" else in_loop):
+            inner = within if part == "body" else in_loop
+            if isinstance(block, list) and escapes(block, inner, leaving):
                 return True
-        if any(escapes(c.body, in_loop) for c in getattr(s, "cases", [])):
+        if any(escapes(c.body, in_loop, leaving) for c in getattr(s, "cases", [])):
             return True
     return False

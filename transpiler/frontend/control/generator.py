@@ -13,7 +13,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
-from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.control.branch import LoopFlags, escapes
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Activation, Args, Closure, Completion, Kwargs
 from calque.transpiler.frontend.source import assigned_functions, bound_names
@@ -43,7 +43,7 @@ class Generators(Lists):
         if not isinstance(source, Generator) or not isinstance(source.started, bool):
             return self.for_over(node, source)
         self.start(source, node.iter)
-        consumer, leaves = self.call, _leaves(node.body)
+        consumer, leaves = self.call, escapes(node.body, leaving=(gast.Break,))
         names = consumer.frame.locals
         with self._loop(node) as flags, self.at(node):
 
@@ -255,22 +255,3 @@ def _as_function(node: Any, values: str) -> Any:
     none = gast.arguments([], [], None, [], [], None, [])
     made = gast.FunctionDef("expression", none, [body], [], None, None, [])
     return gast.copy_location(made, node)
-
-
-def _leaves(statements: list[Any], in_loop: bool = False) -> bool:
-    """True if the body of a loop may leave it, by ``break`` or ``return``."""
-    for s in statements:
-        if isinstance(s, gast.Return) or (isinstance(s, gast.Break) and not in_loop):
-            return True
-        if getattr(s, "leaves", False):
-            return True
-        if isinstance(s, _SCOPES):
-            continue
-        inner = in_loop or isinstance(s, (gast.For, gast.While))
-        for part in ("body", "orelse", "finalbody"):
-            block = getattr(s, part, None)
-            if isinstance(block, list) and _leaves(block, inner if part == "body" else in_loop):
-                return True
-        if any(_leaves(c.body, in_loop) for c in getattr(s, "cases", [])):
-            return True
-    return False

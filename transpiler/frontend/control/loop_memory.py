@@ -12,6 +12,7 @@ from calque.transpiler.frontend.control.value_join import (
 )
 from calque.transpiler.frontend.values.heap import (
     MISSING,
+    Frame,
     RecordedList,
     Snapshot,
     partners_of,
@@ -109,7 +110,7 @@ class CarriedSlot:
 
     def now(self) -> Any:
         """The current value at the location; MISSING if there is none."""
-        target = getattr(self.container, "locals", self.container)
+        target = self.container.locals if isinstance(self.container, Frame) else self.container
         if isinstance(target, dict):
             return target.get(self.place, MISSING)
         return (

@@ -211,7 +211,7 @@ class Carrying(Changes):
             names = self.call.frame.locals
             self.half_bound |= {(id(names), n): names for n in flags.at_break or ()}
         for slot in carried.slots:
-            values = getattr(slot.container, "locals", None)
+            values = slot.container.locals if isinstance(slot.container, Frame) else None
             bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
             optional = slot.initial is None and isinstance(slot.description, OptionalStructure)
             if not optional and (slot.initial is not MISSING or not bound):

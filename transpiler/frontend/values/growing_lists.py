@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import BranchMismatch
+from calque.transpiler.errors import BranchMismatch, NeedsKnownValue
 from calque.transpiler.frontend.control.loop_memory import (
     CarriedSlot,
     CarryPlan,
@@ -55,7 +55,7 @@ class Growing(LoopMemory):
     @contextmanager
     def _indexing(self, error: Exception) -> Iterator[None]:
         """Inside, lists may be read at run-time indices, from arrays; raise unrelated errors."""
-        if self.indexing or not getattr(error, "of_list", False):
+        if self.indexing or not (isinstance(error, NeedsKnownValue) and error.of_list):
             raise error
         self.indexing = True
         try:

@@ -6,7 +6,7 @@ read of it, or of the number of keys, is refused: the answer is known only at ru
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
@@ -18,7 +18,7 @@ from calque.transpiler.ir.builder import current
 
 VALUES: type = type({}.values())
 ITEMS: type = type({}.items())
-VIEWS: tuple[type, ...] = (type({}.keys()), VALUES, ITEMS)
+VIEWS: tuple[Any, ...] = (type({}.keys()), VALUES, ITEMS)
 
 
 def has_keys(container: Any) -> bool:
@@ -38,7 +38,7 @@ def lacking(container: Any) -> Any:
     """The result of reading a missing key: zero of a Counter or a default factory; else MISSING."""
     if isinstance(container, Counter):
         return 0
-    factory = getattr(container, "default_factory", None)
+    factory = container.default_factory if isinstance(container, defaultdict) else None
     return factory() if factory in (int, float) else MISSING
 
 
@@ -64,11 +64,12 @@ def check_key(machine: Machine, container: Any, key: Any, node: Any) -> None:
     value = held.get(key)
     if key not in held or not unsure_key(machine, container, key, value):
         return
-    machine.ask_for(getattr(value, "test", None))
+    test, origin = (value.test, value.origin) if isinstance(value, Mismatch) else (None, None)
+    machine.ask_for(test)
     what = "the key" if isinstance(container, dict) else "the attribute"
     raise BranchMismatch(
         f"Only some paths to here, or some iterations of a loop, give {what} {key!r} a value.",
-        getattr(value, "origin", None) or machine.origin(node),
+        origin or machine.origin(node),
         f"give {key!r} a value before the branch or the loop",
     )
 
@@ -93,7 +94,7 @@ def check_dict(value: Any, node: Any = None) -> None:
     elif isinstance(value, VIEWS):
         machine: Machine = current().machine
         noted = {id(v) for _, v in machine.perhaps.values()}
-        for key, held in value.mapping.items():  # type: ignore[attr-defined]
+        for key, held in value.mapping.items():
             if id(held) in noted or (isinstance(held, Mismatch) and held.absent):
                 check_keys(machine, {key: Mismatch("", None, None, True, True)}, node)
 

@@ -182,7 +182,7 @@ class OverKeys(Steps):
         self.order = self.keys[::-1] if backwards else self.keys
 
     def _held(self) -> Any:
-        return getattr(self.source, "mapping", self.source)
+        return self.source.mapping if isinstance(self.source, VIEWS) else self.source
 
     def step(self) -> Any:
         """The next key, or the present value or item of the dict under it."""
