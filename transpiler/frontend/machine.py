@@ -115,7 +115,7 @@ class Machine:
     derivatives = 0  # how many derivative passes are to come
     links: Links | None = None  # the chains of forks that are being interpreted
     error_on_path: Exception  # the last that an arm was found to raise
-    iterations = 0  # the number of loops of the generated program that are being interpreted
+    loop_depth = 0  # the number of loops of the generated program that are being interpreted
     copies = 1  # how often what follows is written at this place
     joined = False  # an arm that may leave was joined with one that goes on
     catching = 0  # blocks of warnings.catch_warnings around the present code
@@ -145,7 +145,7 @@ class Machine:
         self.phased: list[Statement] = []  # of the last transformation that was put in place
         self.decisions: list[Any] = []  # what reverse sweeps save, and why
         self.holding: list[Any] = []  # values that only the interpreter holds: a loop's iterable
-        self.arm_iterations: list[int] = []  # the number of loops around each arm around
+        self.arm_loop_depths: list[int] = []  # the number of loops around each arm around
         self.ends: list[int] = []  # and around each arm or body at whose depth a path may end
         self.walked: list[Walk] = []  # the for statements around
         self.loop_bases: list[Snapshot] = []  # taken before each run-time loop around

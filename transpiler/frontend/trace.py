@@ -98,7 +98,8 @@ def trace(
     numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
     ``grid`` of threads is to run the kernels.
     """
-    policy = TracePolicy(compiled, grid, varying, {leaf: memory_of(leaf_values[leaf]) for leaf in memory})
+    owners = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
+    policy = TracePolicy(compiled, grid, varying, owners)
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned), policy)
         try:
