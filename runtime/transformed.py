@@ -185,21 +185,10 @@ class Transformed:
                 found = self._cuda.at_hand(args, kwargs)
                 if found is not None:
                     return self._cuda.run(found, args, kwargs)
-            if not kwargs:
-                dispatcher = self._dispatcher
-                ready = dispatcher.ready.get(dispatcher.key(args))
-                if ready is not None and ready.same():
-                    if ready.plain:
-                        return ready.call(*args)
-                    hidden = ready.hidden(args)
-                    if hidden is not None:
-                        return ready.call(*args, **hidden)
-            else:
-                ready = self._dispatcher.ready_for(args, kwargs)
-                if ready is not None and ready.same():
-                    hidden = ready.hidden(args)
-                    if hidden is not None:
-                        return ready.call(*args, **kwargs, **hidden)
+            found = self._dispatcher.shapes.find(args, kwargs)
+            if found is not None:
+                call, hidden = found
+                return call(*args, **kwargs, **hidden) if hidden or kwargs else call(*args)
             return self.call_first(args, kwargs)
         except Exception as error:
             note_containers(error, self, args, kwargs)
@@ -335,12 +324,8 @@ def run(transformed: Transformed, *args: Any) -> Any:
         return transformed._checked_call(args, {})
     if transformed._lent is not None:
         return transformed(*args)
-    dispatcher = transformed._dispatcher
-    ready = dispatcher.ready.get(dispatcher.key(args))
-    hidden = ready.hidden(args) if ready is not None and ready.same() else None
-    if ready is None or hidden is None:
-        return transformed.call_first(args, {})
-    return ready.call(*args, **hidden)
+    found = transformed._dispatcher.shapes.find(args, {})
+    return transformed.call_first(args, {}) if found is None else found[0](*args, **found[1])
 
 
 class BoundTransformed:

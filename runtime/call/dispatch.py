@@ -2,7 +2,7 @@
 
 The key of a call holds each array's dtype, rank and which sizes are 1; values of leaves that are no
 numbers; and, where interpretation asked for them, values of integers and sizes. In front of it
-stands a table by exact shapes, for calls with nothing but arrays, numbers, flags and names.
+stands the table by exact shapes (``exact_shapes``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from calque.runtime.call import kept_texts
 from calque.runtime.call.accounting import Account, described
 from calque.runtime.call.addressed import addresses
 from calque.runtime.call.argument_keys import (
-    QuickKey,
     integers_of,
     is_contiguous,
-    is_named,
     known_value,
     layout_key,
     leaf_key,
@@ -28,13 +26,13 @@ from calque.runtime.call.argument_keys import (
     orders,
     shape_key,
     sizes_of,
-    valued_key,
 )
 from calque.runtime.call.arguments import check_static, check_values, naming
+from calque.runtime.call.exact_shapes import ExactShapes
 from calque.runtime.call.fallback import forget
 from calque.runtime.call.first_calls import FirstCalls
 from calque.runtime.call.kept_texts import Source
-from calque.runtime.call.loading import Program, Ready, changed_numbers, load, may_hold_again
+from calque.runtime.call.loading import Program, changed_numbers, load, may_hold_again
 from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
 from calque.runtime.call.progress import watched
 from calque.runtime.call.symbol_letters import readable
@@ -60,7 +58,6 @@ from calque.transpiler.ir.target import Target
 from calque.transpiler.pipeline import Arguments
 
 MAX_ATTEMPTS = 64
-_MAX_READY = 1024
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
 making = free_in_children("programs", threading.RLock())
@@ -90,11 +87,8 @@ class Dispatcher(FirstCalls):
         self.account = Account()
         self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
         self.varying = VaryingNumbers(name)
-        self.quick: QuickKey = layout_key if self.compiled else shape_key
-        self.key: QuickKey = self.quick  # with the integers that programs hold, once there is one
-        self.valued: frozenset[int] = frozenset()  # the places of these
         self.plans: dict[Any, Plan] = {}
-        self.ready: dict[Any, Ready] = {}
+        self.shapes = ExactShapes(layout_key if self.compiled else shape_key)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
@@ -134,46 +128,14 @@ class Dispatcher(FirstCalls):
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
         with making:
-            self.plans, self.ready, self.account = {}, {}, Account()
+            self.plans, self.account = {}, Account()
+            self.shapes.entries.clear()
             self.varying = VaryingNumbers(self.name)
             forget(self.warned)
             self.warned = ""
 
-    def ready_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Ready | None:
-        """The program that is ready for a call with arguments by name; None if there is none."""
-        names = sorted(kwargs)
-        return self.ready.get((len(args), *names, self.key((*args, *[kwargs[n] for n in names]))))
-
     def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
-        names = sorted(kwargs)
-        values = (*args, *[kwargs[n] for n in names])
-        if program.asks_memory or self.quick(values) is None:
-            return
-        plain = all(type(a) not in (tuple, list, dict) for a in values)
-        if not plain and (program.stored or program.known_leaves | program.asked_leaves):
-            return
-        if program.stored and (program.captures or names):
-            return  # each call asks whether arrays that are not at hand share memory
-        place = [k for k, value in enumerate(values) if value is not None]  # of each leaf
-        asked = program.known_leaves | program.asked_leaves
-        known = {k: values[k] for k in map(place.__getitem__, asked)}
-        if not all(type(v) is int or is_named(v) for v in known.values()):
-            return
-        if len(self.ready) >= _MAX_READY:
-            self.ready.clear()
-        if not self.valued.issuperset(known):
-            self.valued |= known.keys()
-            self.key = valued_key(self.quick, tuple(sorted(self.valued)))
-            self.ready.clear()
-        key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
-        found = program.stored.items()
-        stored = tuple((place[i], tuple(place[k] for k in beside)) for i, beside in found)
-        self.ready[key] = self._ready_of(program, stored)
-
-    def _ready_of(
-        self, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]
-    ) -> Ready:
-        return Ready.of(program, stored)
+        self.shapes.enter(args, kwargs, program, program.call)
 
     def find(
         self,

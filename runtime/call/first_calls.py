@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.runtime.call import fallback
-from calque.runtime.call.loading import Program, Ready
+from calque.runtime.call.exact_shapes import ExactShapes
+from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import NotReady
 from calque.runtime.call.plans import Plan
 from calque.runtime.call.progress import watched
@@ -23,7 +24,7 @@ class FirstCalls:
     name: Callable[[], str]
     target: Target
     plans: dict[Any, Plan]
-    ready: dict[Any, Ready]
+    shapes: ExactShapes
     warned = ""  # of what runs as NumPy source
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -111,7 +112,7 @@ class FirstCalls:
             plan.refused = found
             plan.programs.clear()
             plan.former.clear()
-        self.ready.clear()
+        self.shapes.entries.clear()
 
     def _library(self) -> str:
         """The library that computes what no kernel does."""

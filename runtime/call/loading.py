@@ -13,8 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
-from types import CodeType, FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import leaf_key
 from calque.runtime.call.blas_threads import calls_blas, on_measured_threads
 from calque.runtime.call.kept_texts import KeptText
-from calque.runtime.call.lenders import stands_in
 from calque.runtime.call.machine_code import KernelCache, attach, module_key, module_name
 from calque.runtime.debug_nans import finite_checker
 from calque.runtime.tracebacks import forget_origins, remember_origins
@@ -32,9 +30,8 @@ from calque.transpiler import texts
 from calque.transpiler.diagnostics.placements import Fallback, fallbacks
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
-from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.captures import may_be_input
-from calque.transpiler.frontend.guarding import is_unshadowed, place_of
+from calque.transpiler.frontend.guarding import place_of
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -74,7 +71,7 @@ class Surroundings:
         try:
             for read, value in self.guards:
                 now = read()
-                if now is not value and not _equal(now, value):
+                if now is not value and not is_equal(now, value):
                     return False
             found = tuple([capture_key(read()) for _, read in self.captures])
         except Exception:  # what was captured then is not there now, in whatever way
@@ -160,78 +157,6 @@ def with_text(origin: Origin | None) -> Origin | None:
     return replace(origin, column=start, end_column=len(text), text=text)
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A program for arguments of exactly these shapes: what is left to check at each call."""
-
-    call: Callable[..., Any]
-    functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
-    unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
-    guards: tuple[tuple[Reader, Any], ...]
-    captures: tuple[tuple[str, Reader, Any], ...]
-    stored: tuple[tuple[int, tuple[int, ...]], ...]  # arguments, as in the program
-    plain: bool  # nothing is but the functions
-
-    @classmethod
-    def of(cls, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]) -> Ready:
-        """The checks for a program's next call, with the present values of all that it reads."""
-        functions = {}
-        unshadowed, guards = [], []
-        for read, _ in program.guards:
-            if isinstance(read, partial) and _reads_function(read) and not stands_in(read.args[0]):
-                function = read.args[0]
-                functions[function] = (function, function.__code__, function.__defaults__)
-            elif isinstance(read, partial) and read.func is is_unshadowed:
-                unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
-            else:
-                guards.append((read, read()))
-        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
-        plain = not (guards or captures or stored)
-        return cls(
-            program.call,
-            tuple(functions.values()),
-            tuple(unshadowed),
-            tuple(guards),
-            captures,
-            stored,
-            plain,
-        )
-
-    def same(self) -> bool:
-        """True if functions have the same code and defaults, and no global shadows a builtin."""
-        for function, code, defaults in self.functions:
-            if function.__code__ is not code or function.__defaults__ is not defaults:
-                return False
-        for holds in self.unshadowed:
-            if not holds():
-                return False
-        return True
-
-    def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
-        """The captured arrays; None where one has changed, or arguments may share memory."""
-        found = {}
-        for position, beside in self.stored:
-            mine = args[position]
-            if overlaps_itself(mine):
-                return None
-            for k in beside:
-                if isinstance(args[k], np.ndarray) and np.may_share_memory(mine, args[k]):
-                    return None
-        try:
-            for read, value in self.guards:
-                now = read()
-                if now is not value and not _equal(now, value):
-                    return None
-            for name, read, key in self.captures:
-                value = read()
-                if exact_key(value) != key:
-                    return None
-                found[name] = value
-        except Exception:
-            return None  # what was captured is gone, in whatever way
-        return found
-
-
 def overlaps_itself(x: Any) -> bool:
     """True if elements of an array may share memory, as in a sliding window.
 
@@ -250,13 +175,6 @@ def overlaps_itself(x: Any) -> bool:
     return False
 
 
-def _reads_function(read: partial[Any]) -> bool:
-    """True if a guard reads the code, or a default, of a plain function."""
-    if not isinstance(read.args[0], FunctionType):
-        return False
-    return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
-
-
 def exact_key(value: Any) -> Any:
     """Dtype, shape and layout of a captured array; the type of a captured number."""
     kind = type(value)
@@ -272,7 +190,7 @@ def capture_key(value: Any) -> Any:
     return exact_key(value)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def is_equal(left: Any, right: Any) -> bool:
     """Equality that tells 0.0 from -0.0 and 1 from True, and takes nan for itself."""
     if type(left) is not type(right):
         return False
@@ -450,14 +368,14 @@ def changed_numbers(program: Program) -> dict[Any, str]:
     for guard in program.traced.guards:
         if guard.name and may_be_input(guard.value):
             now = _now(guard.read)
-            if may_be_input(now) and not _equal(now, guard.value):
+            if may_be_input(now) and not is_equal(now, guard.value):
                 found[place_of(guard.read)] = guard.name
     return found
 
 
 def may_hold_again(program: Program) -> bool:
     """True if only flags, numbers and names changed: these may return to what they were."""
-    values = [value for read, value in program.guards if not _equal(_now(read), value)]
+    values = [value for read, value in program.guards if not is_equal(_now(read), value)]
     return all(isinstance(value, (*_PLAIN, np.generic)) for value in values)
 
 

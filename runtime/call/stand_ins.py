@@ -135,14 +135,11 @@ class Lent:
         """Run the program for a call, and release the stand-in."""
         dispatcher = self.dispatcher
         with self.stand_in:
-            if kwargs:
-                ready = dispatcher.ready_for(args, kwargs)
-            else:
-                ready = dispatcher.ready.get(dispatcher.key(args))
-            hidden = ready.hidden(args) if ready is not None and ready.same() else None
-            if hidden is None:
+            found = dispatcher.shapes.find(args, kwargs)
+            if found is None:
                 return self._counted(dispatcher, args, kwargs, check)
-        return ready.call(*args, **kwargs, **hidden)
+        call, hidden = found
+        return call(*args, **kwargs, **hidden)
 
     def call_first(
         self,

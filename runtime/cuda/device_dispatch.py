@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import shape_key
 from calque.runtime.call.arguments import check_values, labels_of
 from calque.runtime.call.dispatch import Dispatcher
-from calque.runtime.call.loading import Program, Ready
+from calque.runtime.call.exact_shapes import ExactShapes, ReadyCall
+from calque.runtime.call.loading import Program
 from calque.runtime.cuda.captured_arrays import moved
 from calque.runtime.cuda.given_arrays import adopted, lies_on_host, may_be_stored_into
 from calque.runtime.cuda.graphs import graphed
@@ -32,7 +31,6 @@ from calque.transpiler.ir.types import LARGE
 
 _HOST = "the host"
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-ReadyCall = tuple[Callable[..., Any], dict[str, Any]]
 
 
 def device_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -96,7 +94,7 @@ class DeviceDispatcher(Dispatcher):
                 hint="call it with NumPy's arrays; deterministic=True gives the same bits again",
             )
         super().__init__(function, name, False, True, static, options, CUDA)
-        self.quick = self.key = device_key
+        self.shapes = ExactShapes(device_key)
         self.graph = graph
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -140,16 +138,9 @@ class DeviceDispatcher(Dispatcher):
 
         ``foreign``: some are of other libraries, of which it is asked whether they may change.
         """
-        if not self.ready:
+        if not self.shapes.entries:
             return None  # its text was read, and nothing called there: CuPy may be missing
-        ready = self.ready_for(args, kwargs) if kwargs else self.ready.get(self.key(args))
-        if ready is None or not ready.same() or (foreign and ready.stored):
-            return None
-        if ready.plain:
-            return ready.call, {}
-        seen = tuple(map(addressed, args)) if ready.stored else args
-        hidden = ready.hidden(seen)
-        return None if hidden is None else (ready.call, hidden)
+        return self.shapes.find(args, kwargs, foreign)
 
     def found(self, args: tuple[Any, ...]) -> ReadyCall:
         """The launcher for arguments that are CuPy's, or numbers, and what it captured."""
@@ -181,10 +172,8 @@ class DeviceDispatcher(Dispatcher):
             program.launcher = graphed(*given, self.name(), self.graph)
         return program.launcher
 
-    def _ready_of(
-        self, program: Program, stored: tuple[tuple[int, tuple[int, ...]], ...]
-    ) -> Ready:
-        return replace(Ready.of(program, stored), call=self._launcher(program))
+    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
+        self.shapes.enter(args, kwargs, program, self._launcher(program))
 
     def _refuse_mixed(self, named: dict[str, Any]) -> None:
         """All arrays lie on one device."""

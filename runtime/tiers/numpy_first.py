@@ -197,9 +197,8 @@ class NumPyFirst(Dispatcher):
         if self.unsaid:
             found, self.unsaid = self.unsaid, ()
             self.warn(found)
-        ready = self.plain.ready_for(args, kwargs)
-        if ready is not None and ready.same():
-            hidden = ready.hidden(args)
-            if hidden is not None:
-                return ready.call(*args, **kwargs, **hidden)
+        found = self.plain.shapes.find(args, kwargs)
+        if found is not None:
+            call, hidden = found
+            return call(*args, **kwargs, **hidden)
         return self.plain.call(args, kwargs)

@@ -1,0 +1,165 @@
+"""The table by exact shapes: the fast path of all calls, and what is left to check in it.
+
+It holds calls with nothing but arrays, numbers, flags and names, nested or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.call.addressed import addressed
+from calque.runtime.call.argument_keys import QuickKey, is_named, valued_key
+from calque.runtime.call.lenders import stands_in
+from calque.runtime.call.loading import Program, Reader, exact_key, is_equal, overlaps_itself
+from calque.transpiler.frontend.callables import code_of, default_of
+from calque.transpiler.frontend.guarding import is_unshadowed
+
+_MOST = 1024
+_NOTHING: dict[str, Any] = {}
+ReadyCall = tuple[Callable[..., Any], dict[str, Any]]  # what runs, and the captured arrays
+Stored = tuple[tuple[int, tuple[int, ...]], ...]  # the arguments stored into, and those beside
+
+
+class ExactShapes:
+    """The programs that calls of known shapes run, by keys that are quickly made."""
+
+    def __init__(self, quick: QuickKey):
+        self.quick = quick
+        self.key = quick  # with the integers that programs hold, once there is one
+        self.valued: frozenset[int] = frozenset()  # the places of these
+        self.entries: dict[Any, Ready] = {}
+
+    def find(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], foreign: bool = False
+    ) -> ReadyCall | None:
+        """The program that is ready for a call; None where there is none, or something changed.
+
+        Arguments that are ``foreign`` are asked whether they may be stored into: not here.
+        """
+        if kwargs:
+            names = sorted(kwargs)
+            values = (*args, *[kwargs[n] for n in names])
+            ready = self.entries.get((len(args), *names, self.key(values)))
+        else:
+            ready = self.entries.get(self.key(args))
+        if ready is None:
+            return None
+        for function, code, defaults in ready.functions:
+            if function.__code__ is not code or function.__defaults__ is not defaults:
+                return None
+        for holds in ready.unshadowed:
+            if not holds():
+                return None
+        if ready.alone is not None:
+            return ready.alone
+        if foreign and ready.stored:
+            return None
+        hidden = ready.hidden(args)
+        return None if hidden is None else (ready.call, hidden)
+
+    def enter(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        program: Program,
+        call: Callable[..., Any],
+    ) -> None:
+        """Keep what runs a program for further calls of these shapes, where shapes tell it."""
+        names = sorted(kwargs)
+        values = (*args, *[kwargs[n] for n in names])
+        if program.asks_memory or self.quick(values) is None:
+            return
+        plain = all(type(a) not in (tuple, list, dict) for a in values)
+        if not plain and (program.stored or program.known_leaves | program.asked_leaves):
+            return
+        if program.stored and (program.captures or names):
+            return  # each call asks whether arrays that are not at hand share memory
+        place = [k for k, value in enumerate(values) if value is not None]  # of each leaf
+        asked = program.known_leaves | program.asked_leaves
+        known = {k: values[k] for k in map(place.__getitem__, asked)}
+        if not all(type(v) is int or is_named(v) for v in known.values()):
+            return
+        if len(self.entries) >= _MOST:
+            self.entries.clear()
+        if not self.valued.issuperset(known):
+            self.valued |= known.keys()
+            self.key = valued_key(self.quick, tuple(sorted(self.valued)))
+            self.entries.clear()
+        key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
+        found = program.stored.items()
+        stored = tuple((place[i], tuple(place[k] for k in beside)) for i, beside in found)
+        self.entries[key] = Ready.of(program, stored, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A program for arguments of exactly these shapes: what is left to check at each call."""
+
+    call: Callable[..., Any]
+    functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
+    unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
+    guards: tuple[tuple[Reader, Any], ...]
+    captures: tuple[tuple[str, Reader, Any], ...]
+    stored: Stored  # arguments, as in the program
+    alone: ReadyCall | None  # where nothing is to check but functions and names
+
+    @classmethod
+    def of(cls, program: Program, stored: Stored, call: Callable[..., Any]) -> Ready:
+        """The checks for a program's next call, with the present values of all that it reads."""
+        functions = {}
+        unshadowed, guards = [], []
+        for read, _ in program.guards:
+            if isinstance(read, partial) and _reads_function(read) and not stands_in(read.args[0]):
+                function = read.args[0]
+                functions[function] = (function, function.__code__, function.__defaults__)
+            elif isinstance(read, partial) and read.func is is_unshadowed:
+                unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
+            else:
+                guards.append((read, read()))
+        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
+        return cls(
+            call,
+            tuple(functions.values()),
+            tuple(unshadowed),
+            tuple(guards),
+            captures,
+            stored,
+            None if guards or captures or stored else (call, _NOTHING),
+        )
+
+    def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+        """The captured arrays; None where one has changed, or arguments may share memory."""
+        found = {}
+        for position, beside in self.stored:
+            mine = addressed(args[position])
+            if overlaps_itself(mine):
+                return None
+            for other in [addressed(args[k]) for k in beside]:
+                if isinstance(other, np.ndarray) and np.may_share_memory(mine, other):
+                    return None
+        try:
+            for read, value in self.guards:
+                now = read()
+                if now is not value and not is_equal(now, value):
+                    return None
+            for name, read, key in self.captures:
+                value = read()
+                if exact_key(value) != key:
+                    return None
+                found[name] = value
+        except Exception:
+            return None  # what was captured is gone, in whatever way
+        return found
+
+
+def _reads_function(read: partial[Any]) -> bool:
+    """True if a guard reads the code, or a default, of a plain function."""
+    if not isinstance(read.args[0], FunctionType):
+        return False
+    return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
