@@ -23,6 +23,7 @@ from calque.transpiler.errors import MissingRule
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
+from calque.transpiler.frontend.paths import of_object, step
 from calque.transpiler.transformations.derivatives import positions_of
 
 
@@ -112,7 +113,7 @@ class Custom(Wrapped):
 
     def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         rules = self.required()
-        machine.guards.append(Guard(lambda: self.rules, rules))
+        machine.guards.append(Guard(step(getattr, of_object(self), "rules"), rules))
         return self.trace(machine, self.positional(machine, args, kwargs), node)
 
     def trace(self, machine: Machine, args: list[Any], node: Any) -> Any:

@@ -17,13 +17,13 @@ from calque.runtime.call.arguments import (
     naming,
     private_copies,
 )
-from calque.runtime.call.lenders import is_made_anew
 from calque.runtime.fitting import shown
 from calque.runtime.options import checked
 from calque.runtime.spec import Spec
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed, run
 from calque.transpiler.errors import NestedTooDeeply
+from calque.transpiler.frontend.function_copies import is_made_anew
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 

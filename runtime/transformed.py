@@ -24,12 +24,11 @@ from calque.runtime.call.arguments import (
     note_containers,
     private_copies,
 )
-from calque.runtime.call.dispatch import Dispatcher
+from calque.runtime.call.dispatch import Dispatcher, OwnProgramsNeeded
 from calque.runtime.call.loading import Program
 from calque.runtime.call.plans import capture_sizes
-from calque.runtime.call.sharing import kept, shared
+from calque.runtime.call.sharing import kept, of_code, shared
 from calque.runtime.call.signatures import extended_signature, static_leaves
-from calque.runtime.call.stand_ins import Lent, stand_in_for
 from calque.runtime.cuda import chosen_device
 from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
@@ -65,15 +64,9 @@ class Transformed:
         self.compiled = kind == "jit" or getattr(function, "compiled", False) is True
         static = static_leaves(function, options) if kind == "jit" else None
         self._static = static
-        self._lent: Lent | None = None
-        function, chain = self._chain()
-        stand_in = stand_in_for(function) if self._can_be_of_another() else None
-        if stand_in is None:
-            self._have_programs()
-        else:
-            home = kept(stand_in.homes, chain, lambda: self._with(stand_in.function))
-            self._lent = Lent(stand_in, function, home)
-            self._dispatcher: Dispatcher = home._dispatcher
+        # of programs that it shares with other functions of its code
+        self._table = of_code(self._chain()[0]) if self._can_be_of_another() else None
+        self._dispatcher: Dispatcher = self._found("cpu", self._made)
         self._cuda: DeviceDispatcher | None = None  # of programs for a GPU
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
@@ -87,26 +80,38 @@ class Transformed:
             return function, (own, *chain)
         return inner, (own, self.generated_name())
 
-    def _have_programs(self) -> None:
-        """Find programs among those of the function itself: no stand-in has them."""
+    def _made(self, name: Callable[[], str]) -> Dispatcher:
+        """A dispatcher that has no programs yet."""
         wishes = kernel_options(self) if self.compiled else None
+        if self.compiled and answers_first(self) == "numpy":
+            return NumPyFirst(self, name, self._static, wishes)
+        return Dispatcher(self, name, compiled=self.compiled, static=self._static, options=wishes)
 
-        def make() -> Dispatcher:
-            if self.compiled and answers_first(self) == "numpy":
-                return NumPyFirst(self, self.generated_name, self._static, wishes)
-            return Dispatcher(
-                self,
-                self.generated_name,
-                compiled=self.compiled,
-                static=self._static,
-                options=wishes,
-            )
+    def _made_for_gpus(self, name: Callable[[], str]) -> DeviceDispatcher:
+        graph = _wishes(self).get("graph", "auto")
+        return DeviceDispatcher(self, name, self._static, kernel_options(self), graph)
 
-        self._dispatcher = shared(*self._chain(), make)
-        self._lent = None  # not before: another thread may call meanwhile
+    def _found(self, where: str, make: Callable[[Callable[[], str]], Any]) -> Any:
+        """The dispatcher of programs made before of this function, or of others of its code."""
+        function, chain = self._chain()
+        chain = (where, *chain)
+        if self._table is None:
+            return shared(function, chain, lambda: make(self.generated_name))
+        name = self.generated_name()
+        found = kept(self._table, chain, lambda: make(lambda: name).of(None, None))
+        return found.of(self, function)
+
+    def _use(self, programs: Callable[[], Any], use: Callable[[Any], Any]) -> Any:
+        """The result of a use of programs; of its own where those of its code do not serve it."""
+        try:
+            return use(programs())
+        except OwnProgramsNeeded:
+            self._table = None
+            self._dispatcher, self._cuda = self._found("cpu", self._made), None
+            return use(programs())
 
     def _can_be_of_another(self) -> bool:
-        """True if ``_with`` can make this transformation of another function.
+        """True if ``of`` can make this transformation of another function.
 
         Programs for devices belong to their function, and so do observed ones, whose captured
         values are read after they are made.
@@ -115,11 +120,11 @@ class Transformed:
         inner_can = not isinstance(inner, Transformed) or inner._can_be_of_another()
         return type(self) is Transformed and self.kind != "observed" and inner_can
 
-    def _with(self, function: Any) -> Transformed:
+    def of(self, function: Any) -> Transformed:
         """The same transformations of another function."""
         inner = self.function
         if isinstance(inner, Transformed):
-            function = inner._with(function)
+            function = inner.of(function)
         return Transformed(self.kind, function, **self.options)
 
     def generated_name(self) -> str:
@@ -142,10 +147,7 @@ class Transformed:
     def asked(self, find: Callable[[Dispatcher, Any], Program], args: tuple[Any, ...]) -> Program:
         """The result of ``find`` for this function's dispatcher and complete arguments."""
         args = complete(self, args)
-        if (lent := self._lent) is not None and not debug_nans.checking() and lent.take():
-            with lent.stand_in:
-                return find(self._dispatcher, args)
-        return find(self.dispatcher(), args)
+        return self._use(self.dispatcher, lambda programs: find(programs, args))
 
     def dispatcher(self) -> Dispatcher:
         """The dispatcher of this thread's programs: under ``debug_nans``, of the checked ones."""
@@ -158,14 +160,7 @@ class Transformed:
     def cuda_programs(self) -> DeviceDispatcher:
         """The dispatcher of programs for a GPU, launchers of CUDA C, which runs them there."""
         if self._cuda is None:
-
-            def make() -> DeviceDispatcher:
-                wishes = kernel_options(self)
-                graph = _wishes(self).get("graph", "auto")
-                return DeviceDispatcher(self, self.generated_name, self._static, wishes, graph)
-
-            function, chain = self._chain()
-            self._cuda = shared(function, (chain, "cuda"), make)
+            self._cuda = self._found("cuda", self._made_for_gpus)
         return self._cuda
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -174,18 +169,15 @@ class Transformed:
                 return self._checked_call(args, kwargs)
             if chosen_device.contexts and (device := chosen_device.chosen_gpu()) is not None:
                 self._check_on_gpu(args)
-                return self.cuda_programs().call_there(args, kwargs, device)
-            if (lent := self._lent) is not None:
-                if any_on_gpu(args, kwargs):
-                    return self._on_gpu(args, kwargs)
-                if lent.take():
-                    return lent.call(args, kwargs, self._check)
-                self._have_programs()
+                return self._use(
+                    self.cuda_programs, lambda programs: programs.call_there(args, kwargs, device)
+                )
             if self._cuda is not None:
                 found = self._cuda.at_hand(args, kwargs)
                 if found is not None:
                     return self._cuda.run(found, args, kwargs)
-            found = self._dispatcher.shapes.find(args, kwargs)
+            programs = self._dispatcher
+            found = programs.shapes.find(args, kwargs, programs)
             if found is not None:
                 call, hidden = found
                 return call(*args, **kwargs, **hidden) if hidden or kwargs else call(*args)
@@ -201,7 +193,7 @@ class Transformed:
             return self._on_gpu(args, kwargs)
         self._check(args)
         try:
-            return self._dispatcher.call(args, kwargs)
+            return self._use(self.dispatcher, lambda programs: programs.call(args, kwargs))
         except MixedDevices:
             if any(isinstance(x, np.ndarray) for x in pytrees.flatten((args, kwargs))[0]):
                 raise
@@ -218,13 +210,8 @@ class Transformed:
         return self.dispatcher().call(args, kwargs)
 
     def _on_gpu(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if (lent := self._lent) is not None:
-            if lent.take():
-                programs = lent.home.cuda_programs()
-                return lent.call_first(programs, args, kwargs, self._check_on_gpu)
-            self._have_programs()
         self._check_on_gpu(args)
-        return self.cuda_programs().call(args, kwargs)
+        return self._use(self.cuda_programs, lambda programs: programs.call(args, kwargs))
 
     def _check_on_gpu(self, args: tuple[Any, ...]) -> None:
         if self.kind in ("jvp", "hvp", "vjp"):
@@ -322,9 +309,8 @@ def run(transformed: Transformed, *args: Any) -> Any:
     """Call with arguments that are known to fit each other."""
     if debug_nans.threads and debug_nans.checking():
         return transformed._checked_call(args, {})
-    if transformed._lent is not None:
-        return transformed(*args)
-    found = transformed._dispatcher.shapes.find(args, {})
+    programs = transformed._dispatcher
+    found = programs.shapes.find(args, {}, programs)
     return transformed.call_first(args, {}) if found is None else found[0](*args, **found[1])
 
 
@@ -446,10 +432,11 @@ def _tangent_spec(leaf: Any) -> Any:
 
 def _result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> Any:
     """The types of a function's result, as specs; ``sized``: for the sizes of these arguments."""
-    program, leaves = Transformed("identity", function).dispatcher().find(args, {})
+    programs = Transformed("identity", function).dispatcher()
+    program, leaves = programs.find(args, {})
     made = program.traced
     results = made.function.body.results
-    sizes = {**capture_sizes(program.captures), **sizes_of(leaves)} if sized else {}
+    sizes = {**capture_sizes(program.captures, programs.root), **sizes_of(leaves)} if sized else {}
     known = made.builder.dims
 
     def leaf(found: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 
 import calque
 from calque import cli
-from calque.runtime.call import disk_cache, loading, machine_code, stand_ins
+from calque.runtime.call import disk_cache, loading, machine_code, sharing
 from calque.runtime.kernels.decorator import PARALLEL_FROM
 from calque.transpiler.ir import debug
 
@@ -48,7 +48,7 @@ def run_fresh(function=wave, x=X):
     """Jit and call a function as in a process that has not seen it."""
     loading._modules.clear()
     vars(function).clear()
-    stand_ins._seen.clear()
+    sharing._by_code.clear()
     compiled = calque.jit(function)
     return compiled(x), compiled.cache_info()
 

@@ -17,7 +17,7 @@ from cuda_emulator import building, compiling, standin
 
 import calque
 from calque import cli
-from calque.runtime.call import disk_cache, stand_ins
+from calque.runtime.call import disk_cache, sharing
 from calque.runtime.cuda import kept_kernels
 
 pytestmark = pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
@@ -49,7 +49,7 @@ def run_fresh(function: Any = halves, device: int = 0) -> Any:
     """Call a function as in a process that has loaded nothing; what it gives, and how it was made."""
     kept_kernels._modules.clear()
     vars(function).clear()
-    stand_ins._seen.clear()
+    sharing._by_code.clear()
     before = len(compiling.compilations)
     with standin.cuda.Device(device):
         result = standin.asnumpy(calque.jit(function)(standin.asarray(X)))

@@ -12,7 +12,7 @@ import pytest
 from sampling import sampled
 
 import calque
-from calque.runtime.call import loading, stand_ins
+from calque.runtime.call import loading, sharing
 from calque.transpiler.codegen.numba.kernel_parts import MANY, in_parts
 from calque.transpiler.codegen.text.layout import Notes, to_text
 from calque.transpiler.codegen.text.tree_variables import LiveNames
@@ -135,7 +135,7 @@ def test_code_on_disk_needs_no_parts(tmp_path, monkeypatch):
     for k in range(2):
         monkeypatch.setattr(loading, "_modules", {})
         vars(long_program).clear()
-        stand_ins._seen.clear()
+        sharing._by_code.clear()
         call = calque.jit(calque.grad(long_program))
         np.testing.assert_allclose(call(*args), expected, rtol=1e-10)
         assert all(m.from_disk == bool(k) for m in call.cache_info().kernels)

@@ -21,6 +21,7 @@ from calque.transpiler.algebra.value_numbering import value_numbering
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.diagnostics.finite_checks import add_checks
+from calque.transpiler.frontend.function_copies import CopiedFunction
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.ir import core, debug
 from calque.transpiler.ir.dead_code import remove_dead_code
@@ -448,6 +449,7 @@ class Arguments:
     varying: frozenset[Any] = frozenset()  # places of captured numbers that are inputs too
     memory: frozenset[int] = frozenset()  # leaves of which is known where they lie
     grid: bool = False  # for a grid of threads
+    copy: CopiedFunction | None = None  # of the function that the program is of
 
 
 def to_core(
@@ -469,6 +471,7 @@ def to_core(
             arguments.varying,
             arguments.memory,
             arguments.grid,
+            arguments.copy,
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):

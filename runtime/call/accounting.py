@@ -11,6 +11,7 @@ import numpy as np
 
 from calque.runtime.call.machine_code import Compilation, KernelCache
 from calque.runtime.spec import Spec
+from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.ir import pytrees
 
 
@@ -50,10 +51,16 @@ class Account:
     """The programs of a function, by what of a call each was made for."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all programs."""
         self.descriptions: list[dict[str, str]] = []
         self.reasons: list[str] = []
         self.kernels: list[KernelCache] = []
         self.answered = ""  # which text: NumPy's, or the one with kernels
+        self.warned = ""  # of what runs as NumPy source
+        self.unsaid: tuple[Fallback, ...] = ()  # why NumPy goes on, until a call warns
 
     def note(
         self, description: dict[str, str], kernels: tuple[KernelCache, ...], why: str = ""

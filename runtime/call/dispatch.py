@@ -7,6 +7,7 @@ stands the table by exact shapes (``exact_shapes``).
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -50,6 +51,7 @@ from calque.transpiler.errors import (
     SpecializationNeeded,
 )
 from calque.transpiler.forking import free_in_children
+from calque.transpiler.frontend.function_copies import CopiedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
@@ -60,6 +62,12 @@ from calque.transpiler.pipeline import Arguments
 MAX_ATTEMPTS = 64
 _REFUSALS = (CalqueError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FORMER = 8  # programs kept that hold when captured values are again what they were
+
+
+class OwnProgramsNeeded(Exception):
+    """A function makes many of the programs that it shares: others would lose theirs."""
+
+
 making = free_in_children("programs", threading.RLock())
 
 
@@ -84,11 +92,19 @@ class Dispatcher(FirstCalls):
         self.options = options  # of the kernels
         ordered = (options or {}).get("reassociate") is False
         self.target = in_order(target) if ordered else target  # what compiles them
+        self.root: Any = None  # the function from which captured values are read, if shared
+        self.missed = 0  # programs that this function added to those that are shared
         self.account = Account()
         self.finish: Callable[[Any, Any], Any] | None = None  # what is done to Core before text
         self.varying = VaryingNumbers(name)
         self.plans: dict[Any, Plan] = {}
         self.shapes = ExactShapes(layout_key if self.compiled else shape_key)
+
+    def of(self, function: Any, root: Any) -> Dispatcher:
+        """The same programs, for one of the functions that share them: ``root`` is transformed."""
+        made = copy.copy(self)
+        made.function, made.root = function, root
+        return made
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
@@ -104,22 +120,20 @@ class Dispatcher(FirstCalls):
             self.warn(program.fallbacks)
         try:
             if self.compiled and program.traced.compiled and not program.tried:
-                program.check_aliases(leaves)
+                program.check_aliases(leaves, self.root)
                 return self.first_call(program, leaves, args, kwargs)
             if program.stored:
-                program.check_aliases(leaves)
+                program.check_aliases(leaves, self.root)
             self._remember(args, kwargs, program)
-            if program.captures:
-                return program.call(*args, **kwargs, **program.hidden())
-            return program.call(*args, **kwargs)
+            return self.call_of(program)(*args, **kwargs, **program.hidden(self.root))
         except Exception:
             check_values(self.name(), self.function, (args, kwargs), leaves)
             raise
 
     def _refuse_captured(self, program: Program) -> None:
         """The host cannot read what lies on a GPU."""
-        for name, read in program.captures:
-            if is_device_array(read()):
+        for name, value in program.hidden(self.root).items():
+            if is_device_array(value):
                 raise MixedDevices(
                     f"{self.name()}: {name} lies on a GPU, and the arguments do not.",
                     hint="calque.device_put(x, \"cuda:0\") moves an argument there",
@@ -128,14 +142,12 @@ class Dispatcher(FirstCalls):
     def clear(self) -> None:
         """Forget all programs; what is on disk stays."""
         with making:
-            self.plans, self.account = {}, Account()
-            self.shapes.entries.clear()
-            self.varying = VaryingNumbers(self.name)
-            forget(self.warned)
-            self.warned = ""
+            forget(self.account.warned)
+            for table in (self.plans, self.shapes.entries, self.account, self.varying):
+                table.clear()  # which dispatchers share
 
     def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
-        self.shapes.enter(args, kwargs, program, program.call)
+        self.shapes.enter(args, kwargs, program, program.call, self.root)
 
     def find(
         self,
@@ -165,54 +177,61 @@ class Dispatcher(FirstCalls):
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
         for _ in range(MAX_ATTEMPTS):
-            full = plan.full_key(leaves, sizes)
+            full = plan.full_key(leaves, sizes, self.root)
             program = plan.programs.get(full)
             if program is None:
+                if self.missed > 1:
+                    raise OwnProgramsNeeded
                 (make or self.make)(plan, leaves, structure, sizes, full)
             elif program.abridged and make is None:
                 with making:
                     plan.programs.pop(full, None)
-            elif not program.still_valid():
+            elif not program.still_valid(self.root):
                 self._put_aside(plan, full, program)
             elif not self._holds(program, sizes, leaves):
                 with making:
                     plan.note_captures(program.traced.captures)
                     plan.note_signs(program.traced)
                     plan.symbols |= program.condition_symbols
-            elif not plan.has_few(sizes):
+            elif not plan.has_few(sizes, self.root):
                 return program, leaves
         raise RuntimeError("the signature does not settle")
 
     def _put_aside(self, plan: Plan, full: Any, program: Program) -> None:
         """A captured value changed: take up a former program that holds now, if there is one."""
-        self.varying.note(changed_numbers(program))
+        self.varying.note(changed_numbers(program, self.root))
         with making:
             if plan.programs.get(full) is not program:
                 return  # another thread was here
             former = plan.former.setdefault(full, deque(maxlen=_FORMER))
-            again = next((p for p in former if p.still_valid()), None)
+            again = next((p for p in former if p.still_valid(self.root)), None)
             if again is None:
                 plan.why = "a captured value changed"
                 del plan.programs[full]
             else:
                 former.remove(again)
                 plan.programs[full] = again
-            if may_hold_again(program):
+            if may_hold_again(program, self.root):
                 former.append(program)
 
     def _holds(self, program: Program, sizes: dict[str, int], leaves: list[Any]) -> bool:
         """True if what a program takes for granted of sizes and integers is so in this call."""
         if not program.conditions:
             return True
-        full = {**sizes, **capture_sizes(program.captures), **integers_of(leaves)}
+        full = {**sizes, **capture_sizes(program.captures, self.root), **integers_of(leaves)}
         return all(condition(full) for condition in program.conditions)
 
     def _traced(self, arguments: Arguments, pinned: dict[str, int]) -> Traced:
         """The program for arguments; what cannot be one while a captured number varies is fixed."""
 
+        function, copied = self.function, None
+        if self.root is not None:
+            copied = CopiedFunction(self.root)
+            function = function.of(copied.copy)
+
         def traced(inputs: frozenset[Any]) -> Traced:
-            given = replace(arguments, varying=inputs)
-            return pipeline.to_core(self.function, given, pinned, self.checked)
+            given = replace(arguments, varying=inputs, copy=copied)
+            return pipeline.to_core(function, given, pinned, self.checked)
 
         inputs = self.varying.inputs
         try:
@@ -278,13 +297,13 @@ class Dispatcher(FirstCalls):
     ) -> Source:
         """Kernels for a call, made of a trace for another call if that serves."""
         kept, few = plan.read, plan.few if full.written else {}
-        if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes):
+        if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes, self.root):
             traced = kept.traced
         else:
             traced, few = read(few), {}
-            kept = ReadOnce(traced, (*full.traced, self.varying.inputs))
+            kept = ReadOnce(traced, (*full.traced, self.varying.inputs), self.root)
         plan.note_captures(traced.captures)
-        known = {**capture_sizes(kept.surroundings.captures), **sizes}
+        known = {**capture_sizes(kept.surroundings.captures, self.root), **sizes}
         key = None
         if only_run and self.finish is None and not plan.memory and not self.target.grid:
             wishes = (self.name(), self.options, plan.comparing, few, self.target.name)
@@ -335,20 +354,20 @@ class Dispatcher(FirstCalls):
         """Read the function for a program that is to be made; False if more must be known."""
         with making, uncollected(), deep():
             key = (*full.traced, self.varying.inputs)
-            if plan.read is not None and plan.read.serves(key, sizes):
+            if plan.read is not None and plan.read.serves(key, sizes, self.root):
                 return True
             try:
-                traced = self._read(plan, leaves, structure, self._pinned(plan, sizes))
+                traced = self._read(plan, leaves, structure, self._pinned(plan, sizes, self.root))
             except SpecializationNeeded as needed:
                 self._specialize(plan, needed, leaves)
                 return False
-            plan.read = ReadOnce(traced, (*full.traced, self.varying.inputs))
+            plan.read = ReadOnce(traced, (*full.traced, self.varying.inputs), self.root)
             return True
 
     @staticmethod
-    def _pinned(plan: Plan, sizes: dict[str, int]) -> dict[str, int]:
+    def _pinned(plan: Plan, sizes: dict[str, int], root: Any) -> dict[str, int]:
         """The sizes that are written into a program."""
-        return {s: size for s in plan.symbols if (size := plan.size(s, sizes)) is not None}
+        return {s: size for s in plan.symbols if (size := plan.size(s, sizes, root)) is not None}
 
     def _make(
         self,
@@ -360,7 +379,7 @@ class Dispatcher(FirstCalls):
         only_run: bool,
     ) -> None:
         known, compiled = plan.leaves, self.compiled and not plan.uncompiled
-        pinned = self._pinned(plan, sizes)
+        pinned = self._pinned(plan, sizes, self.root)
 
         def read(few: dict[str, int]) -> Traced:
             return self._read(plan, leaves, structure, pinned | few)
@@ -375,25 +394,26 @@ class Dispatcher(FirstCalls):
         except SpecializationNeeded as needed:
             self._specialize(plan, needed, leaves)
             return
-        if source is not None and plan.has_few(sizes):
+        if source is not None and plan.has_few(sizes, self.root):
             source.keep()
             return
         pinned |= plan.few if full.written else {}
         if self.finish is not None:
             traced.function = self.finish(traced.function, traced.builder)
         written = None if source is None else source.written
-        program = load(traced, self.name(), known, pinned, written)
+        program = load(traced, self.name(), known, pinned, written, self.root)
         if source is not None:
             source.keep(program.text)
         program.asks_memory = bool(plan.memory)
         program.fallbacks = (*plan.refused, *program.fallbacks)
-        if traced.compares:
+        if traced.compares and self.root is None:
             program.call = self.comparing(program)
         plan.choices |= traced.choices
-        full = plan.full_key(leaves, sizes)
+        full = plan.full_key(leaves, sizes, self.root)
         if any(key[:-1] == full[:-1] for key in plan.programs):
             plan.why = "a product of sizes that decided on its loops is small now, or was before"
         plan.programs[full] = program
+        self.missed += self.root is not None
         args, kwargs = pytrees.unflatten(structure, leaves)
         description = described(self.function, args, kwargs, known, pinned, self.compiled)
         reason = self.account.note(description, program.kernels, plan.why)

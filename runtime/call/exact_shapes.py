@@ -15,14 +15,15 @@ import numpy as np
 
 from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import QuickKey, is_named, valued_key
-from calque.runtime.call.lenders import stands_in
-from calque.runtime.call.loading import Program, Reader, exact_key, is_equal, overlaps_itself
+from calque.runtime.call.loading import Program, exact_key, is_equal, overlaps_itself
 from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.guarding import is_unshadowed
+from calque.transpiler.frontend.paths import Path
 
 _MOST = 1024
 _NOTHING: dict[str, Any] = {}
 ReadyCall = tuple[Callable[..., Any], dict[str, Any]]  # what runs, and the captured arrays
+Read = Callable[[Any], Any]  # of what a function has captured
 Stored = tuple[tuple[int, tuple[int, ...]], ...]  # the arguments stored into, and those beside
 
 
@@ -36,9 +37,13 @@ class ExactShapes:
         self.entries: dict[Any, Ready] = {}
 
     def find(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], foreign: bool = False
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        programs: Any,
+        foreign: bool = False,
     ) -> ReadyCall | None:
-        """The program that is ready for a call; None where there is none, or something changed.
+        """The program that is ready for a dispatcher's call; None if there is none, or it changed.
 
         Arguments that are ``foreign`` are asked whether they may be stored into: not here.
         """
@@ -60,8 +65,10 @@ class ExactShapes:
             return ready.alone
         if foreign and ready.stored:
             return None
-        hidden = ready.hidden(args)
-        return None if hidden is None else (ready.call, hidden)
+        hidden = ready.hidden(args, programs.root)
+        if hidden is None:
+            return None
+        return ready.call if ready.compared is None else programs.comparing(ready.compared), hidden
 
     def enter(
         self,
@@ -69,6 +76,7 @@ class ExactShapes:
         kwargs: dict[str, Any],
         program: Program,
         call: Callable[..., Any],
+        root: Any,
     ) -> None:
         """Keep what runs a program for further calls of these shapes, where shapes tell it."""
         names = sorted(kwargs)
@@ -94,7 +102,7 @@ class ExactShapes:
         key: Any = (len(args), *names, self.key(values)) if names else self.key(values)
         found = program.stored.items()
         stored = tuple((place[i], tuple(place[k] for k in beside)) for i, beside in found)
-        self.entries[key] = Ready.of(program, stored, call)
+        self.entries[key] = Ready.of(program, stored, call, root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +112,31 @@ class Ready:
     call: Callable[..., Any]
     functions: tuple[tuple[FunctionType, CodeType, Any], ...]  # with their code and defaults
     unshadowed: tuple[partial[Any], ...]  # whether globals have no names of builtins
-    guards: tuple[tuple[Reader, Any], ...]
-    captures: tuple[tuple[str, Reader, Any], ...]
+    guards: tuple[tuple[Read, Any], ...]
+    captures: tuple[tuple[str, Read, Any], ...]
     stored: Stored  # arguments, as in the program
+    compared: Program | None  # which compares sizes, for one of several functions of one code
     alone: ReadyCall | None  # where nothing is to check but functions and names
 
     @classmethod
-    def of(cls, program: Program, stored: Stored, call: Callable[..., Any]) -> Ready:
+    def of(
+        cls, program: Program, stored: Stored, call: Callable[..., Any], root: Any
+    ) -> Ready:
         """The checks for a program's next call, with the present values of all that it reads."""
         functions = {}
         unshadowed, guards = [], []
-        for read, _ in program.guards:
-            if isinstance(read, partial) and _reads_function(read) and not stands_in(read.args[0]):
-                function = read.args[0]
-                functions[function] = (function, function.__code__, function.__defaults__)
-            elif isinstance(read, partial) and read.func is is_unshadowed:
-                unshadowed.append(partial(read.args[0].keys().isdisjoint, read.args[1]))
+        for path, _ in program.guards:
+            if _reads_function(path):
+                known = path.base.value
+                functions[known] = (known, known.__code__, known.__defaults__)
+            elif path.operation is is_unshadowed:
+                unshadowed.append(partial(path.base.value.keys().isdisjoint, path.keys[0]))
             else:
-                guards.append((read, read()))
-        captures = tuple((name, read, exact_key(read())) for name, read in program.captures)
+                guards.append((path.read, path.read(root)))
+        captures = tuple(
+            (name, path.read, exact_key(path.read(root))) for name, path in program.captures
+        )
+        compared = program if root is not None and program.traced.compares else None
         return cls(
             call,
             tuple(functions.values()),
@@ -130,10 +144,11 @@ class Ready:
             tuple(guards),
             captures,
             stored,
-            None if guards or captures or stored else (call, _NOTHING),
+            compared,
+            None if guards or captures or stored or compared else (call, _NOTHING),
         )
 
-    def hidden(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+    def hidden(self, args: tuple[Any, ...], root: Any) -> dict[str, Any] | None:
         """The captured arrays; None where one has changed, or arguments may share memory."""
         found = {}
         for position, beside in self.stored:
@@ -145,11 +160,11 @@ class Ready:
                     return None
         try:
             for read, value in self.guards:
-                now = read()
+                now = read(root)
                 if now is not value and not is_equal(now, value):
                     return None
             for name, read, key in self.captures:
-                value = read()
+                value = read(root)
                 if exact_key(value) != key:
                     return None
                 found[name] = value
@@ -158,8 +173,9 @@ class Ready:
         return found
 
 
-def _reads_function(read: partial[Any]) -> bool:
-    """True if a guard reads the code, or a default, of a plain function."""
-    if not isinstance(read.args[0], FunctionType):
+def _reads_function(path: Path) -> bool:
+    """True if a guard reads the code, or a default, of a plain function that stays."""
+    if not isinstance(path.base.value, FunctionType):
         return False
-    return read.func is code_of or (read.func is default_of and isinstance(read.args[1], int))
+    of_default = path.operation is default_of and isinstance(path.keys[0], int)
+    return path.operation is code_of or of_default

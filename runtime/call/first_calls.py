@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.runtime.call import fallback
+from calque.runtime.call.accounting import Account
 from calque.runtime.call.exact_shapes import ExactShapes
 from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import NotReady
@@ -25,7 +26,8 @@ class FirstCalls:
     target: Target
     plans: dict[Any, Plan]
     shapes: ExactShapes
-    warned = ""  # of what runs as NumPy source
+    account: Account
+    root: Any
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it (see dispatch)."""
@@ -42,7 +44,7 @@ class FirstCalls:
         kept = [(leaves[i], leaves[i].copy()) for i in program.stored]
         try:
             with watched(self.name, program.progress):
-                result = program.call(*args, **kwargs, **program.hidden())
+                result = self.call_of(program)(*args, **kwargs, **program.hidden(self.root))
         except Exception as error:
             waits = isinstance(error, NotReady)
             if not waits and not (program.kernels and fallback.is_of_compiler(error)):
@@ -67,6 +69,12 @@ class FirstCalls:
         self.replan(program, (found,))
         return (found,)
 
+    def call_of(self, program: Program) -> Callable[..., Any]:
+        """The call of a program by this dispatcher's function."""
+        if self.root is None or not program.traced.compares:
+            return program.call
+        return self.comparing(program)
+
     def comparing(self, program: Program) -> Callable[..., Any]:
         """The call of a program that compares sizes: once they differ, NumPy has those loops."""
         compare, hidden = program.call, {name for name, _ in program.captures}
@@ -85,11 +93,11 @@ class FirstCalls:
             why = f"{where}Sizes differ here, and {self._library()} spreads them: no kernel does."
             found = (Fallback(why, None),)
             self.replan(program, found, differ=True)
-            before, self.warned = self.warned, "not yet"  # NumPy may refuse these sizes
+            before, self.account.warned = self.account.warned, "not yet"  # NumPy may refuse them
             try:
                 result = self.call(args, {k: v for k, v in kwargs.items() if k not in hidden})
             finally:
-                self.warned = before
+                self.account.warned = before
             self.warn(found)
             return result
 
@@ -120,5 +128,5 @@ class FirstCalls:
 
     def warn(self, found: Sequence[Fallback]) -> None:
         """Tell once for each function what of it runs as NumPy source."""
-        if found and not self.warned:
-            self.warned = fallback.warn(self.name(), found, self._library())
+        if found and not self.account.warned:
+            self.account.warned = fallback.warn(self.name(), found, self._library())

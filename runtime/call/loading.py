@@ -31,7 +31,7 @@ from calque.transpiler.diagnostics.placements import Fallback, fallbacks
 from calque.transpiler.errors import AliasUndecided, Origin
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.frontend.captures import may_be_input
-from calque.transpiler.frontend.guarding import place_of
+from calque.transpiler.frontend.paths import Path
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -44,7 +44,6 @@ _modules: dict[str, tuple[Any, tuple[KernelCache, ...]]] = {}  # of kernels, by 
 # Files of functions that are gone. A function can go at any time, also while linecache walks
 # through its own entries, which it takes to stay: they are taken out when the next is put in.
 _gone: deque[str] = deque()
-Reader = Callable[[], Any]
 # told of each module's kernels, with its text and name
 when_loaded: list[Callable[[tuple[KernelCache, ...], str, str], None]] = []
 Condition = Callable[[dict[str, int]], bool]  # on the sizes of a call
@@ -55,25 +54,26 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 class Surroundings:
     """Values read outside of a function, which must be unchanged where its program is used."""
 
-    captures: tuple[tuple[str, Reader], ...]
-    guards: tuple[tuple[Reader, Any], ...]
+    captures: tuple[tuple[str, Path], ...]
+    guards: tuple[tuple[Path, Any], ...]
     capture_keys: tuple[Any, ...]
 
     @classmethod
-    def of(cls, traced: Traced) -> Surroundings:
-        """The surroundings of a traced program, as they are now."""
-        captures = tuple((c.name, c.read) for c in traced.captures)
-        guards = _distinct((g.read, g.value) for g in traced.guards)
-        return cls(captures, guards, tuple(capture_key(read()) for _, read in captures))
+    def of(cls, traced: Traced, function: Any) -> Surroundings:
+        """The surroundings of a traced program of a function, as they are now."""
+        captures = tuple((c.name, c.path) for c in traced.captures)
+        guards = _distinct((g.path, g.value) for g in traced.guards)
+        keys = tuple(capture_key(path.read(function)) for _, path in captures)
+        return cls(captures, guards, keys)
 
-    def still_valid(self) -> bool:
+    def still_valid(self, function: Any) -> bool:
         """True if captured constants, and the types of captured arrays, are unchanged."""
         try:
-            for read, value in self.guards:
-                now = read()
+            for path, value in self.guards:
+                now = path.read(function)
                 if now is not value and not is_equal(now, value):
                     return False
-            found = tuple([capture_key(read()) for _, read in self.captures])
+            found = tuple([capture_key(path.read(function)) for _, path in self.captures])
         except Exception:  # what was captured then is not there now, in whatever way
             return False
         return found == self.capture_keys
@@ -99,9 +99,9 @@ class Program(Surroundings):
     fallbacks: tuple[Fallback, ...] = ()  # what of it runs as NumPy source, though compiled
     launcher: Callable[..., Any] | None = None  # for a GPU: what replays its launches, or its call
 
-    def hidden(self) -> dict[str, Any]:
-        """The captured arrays, read again at every call."""
-        return {name: read() for name, read in self.captures}
+    def hidden(self, function: Any = None) -> dict[str, Any]:
+        """The arrays that a function has captured, read again at every call."""
+        return {name: path.read(function) for name, path in self.captures}
 
     def written(self) -> list[int]:
         """The leaves into which the caller sees it store; others it copies first."""
@@ -117,9 +117,9 @@ class Program(Surroundings):
             return ""  # it runs
         return f"compiling, {len(ready)} of {len(every)} kernels are ready"
 
-    def check_aliases(self, leaves: list[Any]) -> None:
+    def check_aliases(self, leaves: list[Any], function: Any = None) -> None:
         """An array stored into shares no memory with another argument, or a captured array."""
-        captured = [addressed(read()) for _, read in self.captures]
+        captured = [addressed(x) for x in self.hidden(function).values()]
         for position, beside in self.stored.items():
             mine = leaves[position]
             if overlaps_itself(mine):
@@ -208,8 +208,9 @@ def load(
     known_leaves: frozenset[int],
     sizes: dict[str, int],
     written: KeptText | None = None,
+    function: Any = None,
 ) -> Program:
-    """Execute the generated text; tracebacks and debuggers find its lines.
+    """Execute the text of a function's program; tracebacks and debuggers find its lines.
 
     ``written`` is the text with what else writing it told, if it was on disk.
     """
@@ -222,26 +223,26 @@ def load(
     show_text(text)
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
-        function, kernels = compiled_module(text, name, not own)
-        remember_origins(function.__code__.co_filename, name, traced.function.origins)
+        call, kernels = compiled_module(text, name, not own)
+        remember_origins(call.__code__.co_filename, name, traced.function.origins)
         options = traced.function.kernel_options
         fixed = options.get("reassociate") is False or options.get("deterministic")
         if calls_blas(text) and not fixed:  # another number of threads adds in another order
-            function = on_measured_threads(function)
+            call = on_measured_threads(call)
     elif traced.target.grid:
-        function, kernels = _when_called(text, name, traced), ()
+        call, kernels = _when_called(text, name, traced), ()
     else:
-        function, kernels = _plain(text, name, traced), ()
+        call, kernels = _plain(text, name, traced), ()
     traced.builder.machine = None  # it holds the arrays that were captured
     conditions, symbols = conditions_of(traced)
     integers = {integer_name(i): i for i in traced.builder.leaf_of_param.values()}
-    found = Surroundings.of(traced)
+    found = Surroundings.of(traced, function)
     slow: tuple[Fallback, ...] = ()
     if traced.compiled and not traced.target.grid:
         slow = fallbacks(traced.function, traced.target) if written is None else written.fallbacks
     return Program(
         *(found.captures, found.guards, found.capture_keys),
-        function,
+        call,
         traced,
         text,
         conditions,
@@ -362,33 +363,33 @@ def _condition(dim: Dim, zero: bool, dims: Dims) -> Condition:
     return holds
 
 
-def changed_numbers(program: Program) -> dict[Any, str]:
+def changed_numbers(program: Program, function: Any) -> dict[Any, str]:
     """The captured numbers that are no longer what they were: the user's names, by places."""
     found = {}
     for guard in program.traced.guards:
         if guard.name and may_be_input(guard.value):
-            now = _now(guard.read)
+            now = _now(guard.path, function)
             if may_be_input(now) and not is_equal(now, guard.value):
-                found[place_of(guard.read)] = guard.name
+                found[guard.path.place] = guard.name
     return found
 
 
-def may_hold_again(program: Program) -> bool:
+def may_hold_again(program: Program, function: Any) -> bool:
     """True if only flags, numbers and names changed: these may return to what they were."""
-    values = [value for read, value in program.guards if not is_equal(_now(read), value)]
+    values = [value for path, value in program.guards if not is_equal(_now(path, function), value)]
     return all(isinstance(value, (*_PLAIN, np.generic)) for value in values)
 
 
-def _now(read: Reader) -> Any:
+def _now(path: Path, function: Any) -> Any:
     try:
-        return read()
+        return path.read(function)
     except Exception:
         return None
 
 
-def _distinct(guards: Iterable[tuple[Reader, Any]]) -> tuple[tuple[Reader, Any], ...]:
+def _distinct(guards: Iterable[tuple[Path, Any]]) -> tuple[tuple[Path, Any], ...]:
     """Each place once, however often the function reads it."""
-    return tuple({place_of(read): (read, value) for read, value in guards}.values())
+    return tuple({path.place: (path, value) for path, value in guards}.values())
 
 
 def stored_leaves(traced: Traced) -> dict[int, tuple[int, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from calque.runtime.call.argument_keys import Identity, integers_of, known_value
 from calque.runtime.call.loading import Program, Surroundings, conditions_of
 from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.paths import Path
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -47,17 +48,17 @@ class Key(NamedTuple):
 class ReadOnce:
     """A traced program for what its trace depends on, as long as what it read is what it was."""
 
-    def __init__(self, traced: Traced, key: tuple[Any, ...]):
+    def __init__(self, traced: Traced, key: tuple[Any, ...], function: Any):
         traced.builder.machine = None  # it holds the arrays that were captured
         self.traced, self.key = traced, key
-        self.surroundings = Surroundings.of(traced)
+        self.surroundings = Surroundings.of(traced, function)
         self.conditions, _ = conditions_of(traced)
 
-    def serves(self, key: tuple[Any, ...], sizes: dict[str, int]) -> bool:
+    def serves(self, key: tuple[Any, ...], sizes: dict[str, int], function: Any) -> bool:
         """True if a program for a call with these sizes can be made of this trace."""
-        if self.key != key or not self.surroundings.still_valid():
+        if self.key != key or not self.surroundings.still_valid(function):
             return False
-        known = {**sizes, **capture_sizes(self.surroundings.captures)}
+        known = {**sizes, **capture_sizes(self.surroundings.captures, function)}
         return all(condition(known) for condition in self.conditions)
 
 
@@ -85,14 +86,14 @@ class Plan:
         """Take in where the sizes of captured arrays are read."""
         self.captures = {**self.captures, **{c.name: c for c in captures}}
 
-    def full_key(self, leaves: list[Any], sizes: dict[str, int]) -> Key:
+    def full_key(self, leaves: list[Any], sizes: dict[str, int], function: Any) -> Key:
         """The key that tells a call's program from others of the plan."""
         values = tuple([_hashable(known_value(leaves[i])) for i in sorted(self.leaves)])
         if self.choices and self.captures:
-            sizes = {**(self.captured_sizes() or {}), **sizes}
+            sizes = {**(self.captured_sizes(function) or {}), **sizes}
         chosen = tuple([is_small_product(c, sizes) for c in self.choices])
-        written = self.writes_few(sizes)
-        pinned = tuple([(s, self.size(s, sizes)) for s in sorted(self.symbols)])
+        written = self.writes_few(sizes, function)
+        pinned = tuple([(s, self.size(s, sizes, function)) for s in sorted(self.symbols)])
         if self.signs:
             known = {**sizes, **integers_of(leaves)}
             values += tuple([(d, is_nonnegative(d, known)) for d in sorted(self.signs, key=str)])
@@ -105,24 +106,25 @@ class Plan:
         asked = (d for d in traced.assumptions if d.symbols() & traced.builder.dims.integers.keys())
         self.signs |= frozenset(asked)
 
-    def writes_few(self, sizes: dict[str, int]) -> bool:
+    def writes_few(self, sizes: dict[str, int], function: Any) -> bool:
         """True if a call has the small sizes that were written into one of the programs."""
-        return bool(self.few) and all(self.size(s, sizes) == n for s, n in self.few.items())
+        few = self.few.items()
+        return bool(few) and all(self.size(s, sizes, function) == n for s, n in few)
 
-    def has_few(self, sizes: dict[str, int]) -> bool:
+    def has_few(self, sizes: dict[str, int], function: Any) -> bool:
         """True if this call is the first that is worth a program with its small sizes in it.
 
         There is one such program for a plan: calls with other small sizes share the general one.
         """
         if self.few or not self.inner:
             return False
-        captured = self.captured_sizes()
+        captured = self.captured_sizes(function)
         if captured is None:
             return False  # what was captured is no longer there: the function is read again
         self.few = few_and_often(self.inner, {**captured, **sizes})
         return bool(self.few)
 
-    def size(self, name: str, sizes: dict[str, int]) -> int | None:
+    def size(self, name: str, sizes: dict[str, int], function: Any) -> int | None:
         """The present size of an argument's axis, or of a captured array's."""
         if name in sizes:
             return sizes[name]
@@ -130,19 +132,19 @@ class Plan:
         if label not in self.captures:
             return None
         try:
-            shape = _shape(self.captures[label].read())
+            shape = _shape(self.captures[label].path.read(function))
         except Exception:
             return None  # this call's function has captured something else
         return int(shape[int(axis)]) if int(axis) < len(shape) else None
 
-    def captured_sizes(self) -> dict[str, int] | None:
+    def captured_sizes(self, function: Any) -> dict[str, int] | None:
         """The present sizes of captured arrays' axes, by their symbols; None if one is not there.
 
         Functions of one code that are made anew share a plan: what one of them has captured, a
         later one may lack in any way, and reading it may raise whatever a user's code does.
         """
         try:
-            return capture_sizes((c.name, c.read) for c in self.captures.values())
+            return capture_sizes([(c.name, c.path) for c in self.captures.values()], function)
         except Exception:
             return None
 
@@ -190,10 +192,10 @@ def is_nonnegative(dim: Dim, known: dict[str, int]) -> bool:
     return not isinstance(value, int) or value >= 0
 
 
-def capture_sizes(captures: Iterable[tuple[str, Callable[[], Any]]]) -> dict[str, int]:
+def capture_sizes(captures: Iterable[tuple[str, Path]], function: Any = None) -> dict[str, int]:
     """The present sizes of captured arrays' axes, by their symbols."""
     found = {}
-    for name, read in captures:
-        for axis, size in enumerate(_shape(read())):
+    for name, path in captures:
+        for axis, size in enumerate(_shape(path.read(function))):
             found[f"{name}.{axis}"] = int(size)
     return found

@@ -21,6 +21,10 @@ class VaryingNumbers:
 
     def __init__(self, name: Callable[[], str]):
         self.name = name  # of the generated function
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all changes."""
         self.names: dict[Any, str] = {}
         self.changes: dict[Any, int] = {}
         self.inputs: frozenset[Any] = frozenset()

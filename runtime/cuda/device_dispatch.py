@@ -140,7 +140,7 @@ class DeviceDispatcher(Dispatcher):
         """
         if not self.shapes.entries:
             return None  # its text was read, and nothing called there: CuPy may be missing
-        return self.shapes.find(args, kwargs, foreign)
+        return self.shapes.find(args, kwargs, self, foreign)
 
     def found(self, args: tuple[Any, ...]) -> ReadyCall:
         """The launcher for arguments that are CuPy's, or numbers, and what it captured."""
@@ -155,17 +155,19 @@ class DeviceDispatcher(Dispatcher):
         self._refuse_mixed(named)
         program, types = self.find(args, kwargs)
         check_values(self.name(), self.function, call, types)
-        hidden = program.hidden()
+        hidden = program.hidden(self.root)
         on_gpu = {name: x for name, x in hidden.items() if is_device_array(x)}
         self._refuse_mixed({**named, **on_gpu})
         if program.stored:
             self._refuse_stores(program, labels, pytrees.flatten(given)[0])
-            program.check_aliases(types)
+            program.check_aliases(types, self.root)
         self._remember(args, kwargs, program)
         return self._launcher(program), hidden
 
     def _launcher(self, program: Program) -> Callable[..., Any]:
         """The callable that runs a program: its launcher, or a graph that replays its launches."""
+        if self.root is not None and program.traced.compares:
+            return self.comparing(program)
         if program.launcher is None:
             call = program.call.loaded() if hasattr(program.call, "loaded") else program.call
             given = call, program.text, tuple(program.stored)
@@ -173,7 +175,7 @@ class DeviceDispatcher(Dispatcher):
         return program.launcher
 
     def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program) -> None:
-        self.shapes.enter(args, kwargs, program, self._launcher(program))
+        self.shapes.enter(args, kwargs, program, self._launcher(program), self.root)
 
     def _refuse_mixed(self, named: dict[str, Any]) -> None:
         """All arrays lie on one device."""

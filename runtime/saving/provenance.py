@@ -311,12 +311,11 @@ def _defaults_lines(program: Program, plain: Any) -> list[str]:
     given = {parameter.name for parameter in program.traced.function.signature}
     found = {}
     for guard in program.traced.guards:
-        read = guard.read
-        if isinstance(read, functools.partial) and read.func is default_of:
-            if read.args[0] is function:
-                name = _parameter(function, read.args[1])
-                if name not in given:
-                    found[name] = _shown(guard.value)
+        path = guard.path
+        if path.operation is default_of and path.base.read(plain) is function:
+            name = _parameter(function, path.keys[0])
+            if name not in given:
+                found[name] = _shown(guard.value)
     if not found:
         return []
     shown = ", ".join(f"{name}={value}" for name, value in found.items())

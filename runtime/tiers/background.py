@@ -58,7 +58,12 @@ def _run_tasks() -> None:
         try:
             task.work()
         finally:
+            task.work = _nothing  # what it was given is freed
             task.done.set()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _forget() -> None:

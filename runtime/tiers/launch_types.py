@@ -18,11 +18,11 @@ from calque.transpiler.ir.types import ArrayType
 
 
 def expected_launches(
-    program: Program, leaves: list[Any]
+    program: Program, leaves: list[Any], function: Any
 ) -> list[tuple[KernelCache, tuple[Any, ...]]]:
     """The kernels that a program launches for these leaves, on one thread, and their types."""
     by_name = {k.kernel: k for k in program.kernels if k.version == "serial"}
-    given = _given(program, leaves)
+    given = _given(program, leaves, function)
     found = {}
     for launch in program.traced.function.launches:
         types = tuple([_numba_type(kind, given.get(place)) for kind, place in launch.given])
@@ -40,7 +40,7 @@ def tried(dispatcher: Dispatcher, args: tuple[Any, ...]) -> Program:
     if program.tried or not program.traced.compiled or program.traced.target.grid:
         return program
     try:
-        for cache, types in expected_launches(program, leaves):
+        for cache, types in expected_launches(program, leaves, dispatcher.root):
             if not cache.is_ready(types):
                 cache.dispatcher.compile(types)
     except Exception as error:
@@ -51,14 +51,14 @@ def tried(dispatcher: Dispatcher, args: tuple[Any, ...]) -> Program:
     return program
 
 
-def _given(program: Program, leaves: list[Any]) -> dict[int | None, Any]:
+def _given(program: Program, leaves: list[Any], function: Any) -> dict[int | None, Any]:
     """The arrays that parameters of the text are, by the places of these."""
     traced = program.traced
-    captured = {c.var: c.read for c in traced.captures}
+    captured = {c.var: c.path for c in traced.captures}
     found: dict[int | None, Any] = {}
     for place, var in enumerate(traced.function.params):
         if var in captured:
-            found[place] = captured[var]()
+            found[place] = captured[var].read(function)
         elif var in traced.builder.leaf_of_param:
             found[place] = leaves[traced.builder.leaf_of_param[var]]
     return found

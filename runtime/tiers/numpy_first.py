@@ -45,12 +45,11 @@ class NumPyFirst(Dispatcher):
     def __init__(self, function: Any, name: Callable[[], str], static: Any, options: Any):
         super().__init__(function, name, compiled=True, static=static, options=options)
         self.plain = Dispatcher(function, name, static=static)
-        self._share()
+        self.plain.account, self.plain.varying = self.account, self.varying
         self.tasks: dict[tuple[Plan, Any], BackgroundWork] = {}
         self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
         self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
         self.awaited: weakref.WeakSet[Program] = weakref.WeakSet()  # the next call compiles these
-        self.unsaid: tuple[Fallback, ...] = ()  # why NumPy goes on, until a call warns
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run kernels where there are some, else NumPy's text."""
@@ -65,12 +64,14 @@ class NumPyFirst(Dispatcher):
         """Forget all programs, and what is being made."""
         super().clear()
         self.plain.clear()
-        self._share()
-        self.tasks, self.times, self.left = {}, Counter(), set()
+        for table in (self.tasks, self.times, self.left):
+            table.clear()
 
-    def _share(self) -> None:
-        """Let both dispatchers share the account and the varying numbers of the function."""
-        self.plain.account, self.plain.varying = self.account, self.varying
+    def of(self, function: Any, root: Any) -> NumPyFirst:
+        """The same programs, for one of the functions that share them."""
+        made: Any = super().of(function, root)
+        made.plain = self.plain.of(function, root)
+        return made
 
     def wait(self) -> None:
         """Return when nothing more is made in the background: the next call runs kernels."""
@@ -106,7 +107,7 @@ class NumPyFirst(Dispatcher):
         """All that is left to do once the function is read."""
         try:
             for _ in range(MAX_ATTEMPTS):
-                full = plan.full_key(leaves, sizes)
+                full = plan.full_key(leaves, sizes, self.root)
                 if (program := plan.programs.get(full)) is not None:
                     break
                 plan.why = "kernels, while NumPy answers"
@@ -114,7 +115,7 @@ class NumPyFirst(Dispatcher):
             else:
                 raise RuntimeError("the signature does not settle")
             with making:  # a fork waits for what is imported here
-                wanted = expected_launches(program, leaves)
+                wanted = expected_launches(program, leaves, self.root)
                 for cache in program.kernels:
                     if cache.aside is not None:
                         cache.aside.never_wait = True
@@ -135,7 +136,7 @@ class NumPyFirst(Dispatcher):
             return
         refused = compiling_process.compile_elsewhere(order)
         if refused:
-            self.unsaid = self.refuse(program, *refused.split(": ", 1))
+            self.account.unsaid = self.refuse(program, *refused.split(": ", 1))
 
     def _leave(self, key: tuple[Plan, Any], why: str) -> None:
         """NumPy answers these calls for good."""
@@ -144,7 +145,7 @@ class NumPyFirst(Dispatcher):
         for full in [f for f, p in plan.programs.items() if not p.tried]:
             self.left.add((plan, full))
             del plan.programs[full]
-        self.unsaid = (Fallback(f"No kernels can be had: {why}.", None, whole=True),)
+        self.account.unsaid = (Fallback(f"No kernels can be had: {why}.", None, whole=True),)
 
     def _begin(self, key: tuple[Plan, Any], work: Callable[[], None]) -> None:
         if not compiling_process.start(True):
@@ -194,10 +195,10 @@ class NumPyFirst(Dispatcher):
 
     def _by_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.account.answered = "numpy"
-        if self.unsaid:
-            found, self.unsaid = self.unsaid, ()
-            self.warn(found)
-        found = self.plain.shapes.find(args, kwargs)
+        if self.account.unsaid:
+            unsaid, self.account.unsaid = self.account.unsaid, ()
+            self.warn(unsaid)
+        found = self.plain.shapes.find(args, kwargs, self.plain)
         if found is not None:
             call, hidden = found
             return call(*args, **kwargs, **hidden)

@@ -73,7 +73,7 @@ class SingleStatement:
         ]
         function.params = [*function.params, *(c.var for c in captures)]
         verify(function)
-        return emit_module(function, title=""), {c.name: c.read() for c in captures}
+        return emit_module(function, title=""), {c.name: c.path.read(None) for c in captures}
 
     def _function(self) -> tuple[Builder, Function]:
         """A function of the statement alone, with fresh Vars; facts about sizes stay known."""

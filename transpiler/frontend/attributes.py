@@ -14,6 +14,7 @@ from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
+from calque.transpiler.frontend.paths import step
 from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
@@ -58,13 +59,13 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     try:
         found = getattr(value, name)
     except AttributeError:
-        machine.guards.append(Guard(lambda: hasattr(value, name), False))
+        machine.guards.append(Guard(step(hasattr, machine.path_of(value), name), False))
         raise
     if holds_surroundings(found):
-        return machine.lift(found, name, lambda: getattr(value, name))
+        return machine.lift(found, name, step(getattr, machine.path_of(value), name))
     if is_library_object(value):
         if not callable(found) and _may_change(machine, value, name):
-            return machine.lift(found, name, lambda: getattr(value, name))
+            return machine.lift(found, name, step(getattr, machine.path_of(value), name))
         return machine.checked(found, name, node)
     mine = id(value) in machine.owned
     if mine and pytrees.has_attributes(value) and name in pytrees.contents(value):
@@ -78,7 +79,7 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
         if not isinstance(found, (bool, int, float, complex, str, np.ndarray)):
             return machine.checked(found, name, node)
         value = type(value)
-    return machine.lift(found, name, lambda: getattr(value, name))
+    return machine.lift(found, name, step(getattr, machine.path_of(value), name))
 
 
 def _may_change(machine: Machine, value: Any, name: str) -> bool:
@@ -117,8 +118,8 @@ def _inherited(machine: Machine, value: Any, name: str, node: Any) -> Any:
 
 def guard_member(machine: Machine, owner: Any, name: str) -> None:
     """Add the guard that a method, property or function of ``owner`` stays the same object."""
-    read = partial(inspect.getattr_static, owner, name, None)
-    machine.guards.append(Guard(read, read()))
+    read = step(inspect.getattr_static, machine.path_of(owner), name, None)
+    machine.guards.append(Guard(read, inspect.getattr_static(owner, name, None)))
 
 
 def is_library_object(value: Any) -> bool:

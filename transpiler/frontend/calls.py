@@ -34,6 +34,7 @@ from calque.transpiler.frontend.callables import (
     stands_in_pythons,
     with_defaults,
 )
+from calque.transpiler.frontend.captures import captured_cells
 from calque.transpiler.frontend.control.generator import first_yield
 from calque.transpiler.frontend.control.python_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
@@ -42,6 +43,7 @@ from calque.transpiler.frontend.library.scipy_objects import is_scipys
 from calque.transpiler.frontend.machine import Activation, Args, Closure, Kwargs
 from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls
+from calque.transpiler.frontend.paths import step
 from calque.transpiler.frontend.source import (
     assigned_functions,
     bound_names,
@@ -126,14 +128,16 @@ class Calls(NativeCalls):
 
     def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments that a partial made outside the program carries."""
-        self.guards.append(Guard(lambda: contents(function.keywords), contents(function.keywords)))
+        path = self.path_of(function)
+        read = step(contents, step(getattr, path, "keywords"))
+        self.guards.append(Guard(read, contents(function.keywords)))
         stem = getattr(function.func, "__name__", "partial")
         args = [
-            self.lift(a, f"{stem}_argument", functools.partial(given_to, function, i))
+            self.lift(a, f"{stem}_argument", step(given_to, path, i))
             for i, a in enumerate(function.args)
         ]
         given = function.keywords.items()
-        lifted = {k: self.lift(v, k, functools.partial(given_to, function, k)) for k, v in given}
+        lifted = {k: self.lift(v, k, step(given_to, path, k)) for k, v in given}
         return args, lifted
 
     @staticmethod
@@ -202,25 +206,24 @@ class Calls(NativeCalls):
             if self.calls:
                 self.fail(UnsupportedFunction, node, error.message, error.hint)
             raise
-        self.guards.append(Guard(functools.partial(code_of, function), function.__code__))
+        path = self.path_of(function)
+        self.guards.append(Guard(step(code_of, path), function.__code__))
         name = function.__name__
         if args and name.startswith("__") and getattr(type(args[0]), name, None) is function:
             guard_member(self, type(args[0]), name)
-        names = function.__code__.co_freevars
-        cells = dict(zip(names, function.__closure__ or (), strict=True))
         self.sources[source.file] = source.lines
         closure = Closure(
             source,
             source.node,
             Frame(),
             function.__globals__,
-            cells,
+            captured_cells(function, path),
             tuple(
-                self.lift(d, parameter, functools.partial(default_of, function, i))
+                self.lift(d, parameter, step(default_of, path, i))
                 for i, (d, parameter) in enumerate(with_defaults(function))
             ),
             {
-                k: self.lift(v, k, functools.partial(default_of, function, k))
+                k: self.lift(v, k, step(default_of, path, k))
                 for k, v in (function.__kwdefaults__ or {}).items()
             },
             function.__name__,

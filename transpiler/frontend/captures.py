@@ -7,19 +7,26 @@ still 2.0. A number that is known to change from call to call is a hidden input 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
 from dataclasses import dataclass
-from functools import partial
 from keyword import iskeyword
-from types import ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.errors import DtypeError, ImpureFunction, NestedTooDeeply, UnsupportedSyntax
-from calque.transpiler.frontend.guarding import Guard, contents, guard_state, place_of
+from calque.transpiler.frontend.function_copies import (
+    CopiedFunction,
+    copied,
+    kind_of,
+    may_be_copied,
+    only_called,
+)
+from calque.transpiler.frontend.guarding import Guard, contents, guard_state
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.paths import Path, both, in_cell, of_object, step
 from calque.transpiler.frontend.values.heap import RecordedList
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Var
@@ -46,8 +53,32 @@ class Capture:
     """A hidden input: a value of a global, a closure cell or an attribute, and its reader."""
 
     name: str
-    read: Callable[[], Any]
+    path: Path
     var: Var
+
+
+@dataclass(frozen=True)
+class CapturedCell:
+    """A closure cell, and the path to its value; whether the function only calls that."""
+
+    cell: CellType
+    read: Path
+    called: bool = False
+
+
+def captured_cells(function: FunctionType, path: Path) -> dict[str, CapturedCell]:
+    """The closure cells of a function, by the names of the captured variables."""
+    names, cells = function.__code__.co_freevars, function.__closure__ or ()
+    if not path.moves:
+        return {
+            name: CapturedCell(cell, step(getattr, of_object(cell), "cell_contents"))
+            for name, cell in zip(names, cells, strict=True)
+        }
+    called = only_called(function) if names else ()
+    return {
+        name: CapturedCell(cell, step(in_cell, path, k), name in called)
+        for k, (name, cell) in enumerate(zip(names, cells, strict=True))
+    }
 
 
 def may_be_input(value: Any) -> bool:
@@ -64,7 +95,34 @@ def may_be_input(value: Any) -> bool:
 class Captures(Machine):
     """The captured values of a program, each found once."""
 
-    def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+    def read_by_paths(self, copy: CopiedFunction) -> None:
+        """Read what is captured by paths from the function of a call, of which this is a copy."""
+        self.paths[id(copy.part)] = copy.part, copy.path
+        self.function_copies[id(copy.function)] = copy.function, copy.copy
+
+    def path_of(self, value: Any) -> Path:
+        """The path to a function or an instance."""
+        found = self.paths.get(id(value))
+        return of_object(value) if found is None else found[1]
+
+    def lift_from_cell(self, value: Any, name: str, cell: CapturedCell) -> Any:
+        """The value of a closure cell; of a function that is only called and made anew, a copy."""
+        if not cell.called or type(value) is not FunctionType:
+            return self.lift(value, name, cell.read)
+        if id(value) in self.function_copies:
+            copy = self.function_copies[id(value)][1]
+            first = self.readers.setdefault(id(value), self.path_of(copy))
+            if first.place != cell.read.place:
+                self.guards.append(Guard(both(operator.is_, first, cell.read), True))
+            return copy
+        if not may_be_copied(value):
+            return self.lift(value, name, cell.read)
+        copy = copied(value)
+        self.function_copies[id(value)], self.paths[id(copy)] = (value, copy), (copy, cell.read)
+        self.guards.append(Guard(step(kind_of, cell.read), kind_of(value)))
+        return copy
+
+    def lift(self, value: Any, name: str, read: Path) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""
         if holds_surroundings(value):
             raise ImpureFunction(
@@ -77,19 +135,19 @@ class Captures(Machine):
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
             return self._lift_container(value, name, read)
         if isinstance(value, set):
-            self.guards.append(Guard(lambda: contents(read()), contents(value)))
+            self.guards.append(Guard(step(contents, read), contents(value)))
             return value
         varying = self.settings.varying
-        if varying and may_be_input(value) and place_of(read) in varying:
+        if varying and may_be_input(value) and read.place in varying:
             return self._number(value, name, read)
         self.guards.append(Guard(read, value, name))
         if not isinstance(value, (ModuleType, type)):
             guard_state(self, value, read)
         return value
 
-    def _number(self, value: Any, name: str, read: Callable[[], Any]) -> Array:
+    def _number(self, value: Any, name: str, read: Path) -> Array:
         """A number that is read again at every call."""
-        place = place_of(read)
+        place = read.place
         found = self.captures.get(place)
         if found is None:
             var = Var(type_of_constant(value), self._capture_name(name), self.builder.origin)
@@ -99,11 +157,11 @@ class Captures(Machine):
             found = self.captures[place] = Capture(str(var.name), read, var)
         return Array(found.var)
 
-    def _capture(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+    def _capture(self, value: Any, name: str, read: Path) -> Any:
         if value.dtype == object:
             raise UnsupportedSyntax(f"{name} is an array of objects.", self.builder.origin)
         if value.dtype.kind in "USMmV":
-            self.guards.append(Guard(lambda: _elements(read()), _elements(value)))
+            self.guards.append(Guard(step(_elements, read), _elements(value)))
             return value
         if type(value) not in (np.ndarray, np.memmap) and not is_device_array(value):
             raise DtypeError(
@@ -125,11 +183,11 @@ class Captures(Machine):
                 self.builder.contiguous.add(var)
         return self.lifted[id(found.var)][1]
 
-    def _guard_identity(self, value: Any, read: Callable[[], Any]) -> None:
+    def _guard_identity(self, value: Any, read: Path) -> None:
         """Guard that two names of one object, as now, name one object at each call."""
         first = self.readers.setdefault(id(value), read)
-        if first is not read and place_of(first) != place_of(read):
-            self.guards.append(Guard(partial(_read_the_same, first, read), True))
+        if first is not read and first.place != read.place:
+            self.guards.append(Guard(both(operator.is_, first, read), True))
 
     def _captured_dim(self, name: str, axis: int, size: int) -> DimLike:
         if size == 1:
@@ -147,7 +205,7 @@ class Captures(Machine):
             name += "_captured"
         return name
 
-    def _lift_container(self, value: Any, name: str, read: Callable[[], Any]) -> Any:
+    def _lift_container(self, value: Any, name: str, read: Path) -> Any:
         self._guard_identity(value, read)
         if id(value) in self.lifted:
             return self.lifted[id(value)][1]
@@ -155,15 +213,16 @@ class Captures(Machine):
             raise NestedTooDeeply(
                 f"{name} is a {type(value).__name__} that holds itself.", self.builder.origin
             )
-        self.guards.append(Guard(lambda: contents(read()), contents(value)))
+        self.guards.append(Guard(step(contents, read), contents(value)))
         self.around.add(id(value))
         if isinstance(value, dict):
             new: Any = {
-                k: self.lift(v, f"{name}_{k}", partial(_item, read, k)) for k, v in value.items()
+                k: self.lift(v, f"{name}_{k}", step(operator.getitem, read, k))
+                for k, v in value.items()
             }
         else:
             items = [
-                self.lift(v, f"{name}_{_letter(i)}", partial(_item, read, i))
+                self.lift(v, f"{name}_{_letter(i)}", step(operator.getitem, read, i))
                 for i, v in enumerate(value)
             ]
             if isinstance(value, tuple):
@@ -181,14 +240,6 @@ def _elements(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return type(value)
     return (value.dtype.str, value.dtype.descr, value.shape, value.tobytes())
-
-
-def _read_the_same(first: Callable[[], Any], second: Callable[[], Any]) -> bool:
-    return first() is second()
-
-
-def _item(read: Callable[[], Any], key: Any) -> Any:
-    return read()[key]
 
 
 def _letter(index: int) -> str:

@@ -26,6 +26,7 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.calls import BUILTINS
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
+from calque.transpiler.frontend.paths import of_object, step
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.ir import builder as build
@@ -75,7 +76,7 @@ def declare(
     made.place = place
 
     def record(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
-        machine.guards.append(Guard(lambda: DECLARED.get(function), made))
+        machine.guards.append(Guard(step(DECLARED.get, of_object(function)), made))
         with machine.at(node):
             return call(made, args, kwargs)
 

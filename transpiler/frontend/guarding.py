@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from types import FunctionType
 from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
 from calque.transpiler.frontend.library.scipy_objects import is_public
 from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.paths import Path, of_object, step
 from calque.transpiler.frontend.values.function_states import function_state
 from calque.transpiler.frontend.values.mutable_objects import (
     Unguarded,
@@ -24,21 +23,9 @@ from calque.transpiler.frontend.values.mutable_objects import (
 class Guard:
     """A captured constant the generated code depends on."""
 
-    read: Callable[[], Any]
+    path: Path
     value: Any
     name: str = ""  # of the user's, for a value that was lifted
-
-
-def place_of(read: Any) -> Any:
-    """The identity of what a reader reads: its code, and the values that the code closes over."""
-    if isinstance(read, partial):
-        return (read.func, tuple(map(place_of, read.args)))
-    if not isinstance(read, FunctionType) or not (read.__module__ or "").startswith(
-        "calque.transpiler."
-    ):
-        return read if isinstance(read, (str, int)) else id(read)
-    cells = tuple(place_of(c.cell_contents) for c in read.__closure__ or ())
-    return (read.__code__, tuple(map(place_of, read.__defaults__ or ())), cells)
 
 
 def contents(container: Any) -> Any:
@@ -50,7 +37,7 @@ def contents(container: Any) -> Any:
     return (type(container), len(container))
 
 
-def guard_state(machine: Machine, value: Any, read: Callable[[], Any]) -> None:
+def guard_state(machine: Machine, value: Any, read: Path) -> None:
     """Guard the identity and the state of an object that Python reads."""
     if not is_read_by_python(value) or is_public(value):
         return
@@ -59,13 +46,13 @@ def guard_state(machine: Machine, value: Any, read: Callable[[], Any]) -> None:
     except Unguarded:
         return  # it is refused where Python reads it
     machine.compared[id(value)] = value
-    machine.guards.append(Guard(lambda: id(read()), id(value)))
-    machine.guards.append(Guard(lambda: state(read()), held))
+    machine.guards.append(Guard(step(id, read), id(value)))
+    machine.guards.append(Guard(step(state, read), held))
 
 
 def guard_known(machine: Machine, value: Any) -> None:
     """Guard the state of an argument with a known value: its identity selects the program."""
-    guard_state(machine, value, lambda: value)
+    guard_state(machine, value, of_object(value))
 
 
 def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
@@ -78,7 +65,7 @@ def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
             continue  # made here, guarded, or a copy of a container whose items are guarded
         machine.compared[id(value)] = value
         try:
-            machine.guards.append(Guard(partial(state, value), state(value)))
+            machine.guards.append(Guard(step(state, machine.path_of(value)), state(value)))
         except Unguarded:
             machine.fail(
                 ImpureFunction,
@@ -92,7 +79,8 @@ def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
 def guard_function(machine: Machine, function: Any, node: Any) -> None:
     """Guard all that a user's function, called by Python, reads outside of itself."""
     try:
-        machine.guards.append(Guard(partial(function_state, function), function_state(function)))
+        read = step(function_state, machine.path_of(function))
+        machine.guards.append(Guard(read, function_state(function)))
     except Unguarded:
         name = getattr(function, "__name__", "a function")
         machine.fail(
@@ -108,7 +96,7 @@ def guard_builtin(machine: Machine, name: str, scope: dict[str, Any]) -> None:
     names = machine.builtins_read.get(id(scope))
     if names is None:
         names = machine.builtins_read[id(scope)] = set()
-        machine.guards.append(Guard(partial(is_unshadowed, scope, names), True))
+        machine.guards.append(Guard(step(is_unshadowed, of_object(scope), names), True))
     names.add(name)
 
 

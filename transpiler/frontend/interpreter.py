@@ -7,6 +7,7 @@ files, and ``machine`` has their state; this file has names, origins in the sour
 from __future__ import annotations
 
 import builtins
+import operator
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from calque.transpiler.frontend.control.python_errors import UNASSIGNED, UNDEFIN
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Activation
+from calque.transpiler.frontend.paths import of_object, step
 from calque.transpiler.frontend.values.heap import MISSING, Frame, rows_of, shown_name
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir.builder import Array, Builder
@@ -184,19 +186,19 @@ class State(Captures):
         if name in call.cells:
             cell = call.cells[name]
             try:
-                value = cell.cell_contents
+                value = cell.cell.cell_contents
             except ValueError:
                 self.fail(UndefinedVariable, node, f"{name} has no value yet.")
-            return self.lift(value, name, lambda: cell.cell_contents)
+            return self.lift_from_cell(value, name, cell)
         scope = call.globals
         if name in scope:
             if isinstance(scope[name], ModuleType) and not holds_surroundings(scope[name]):
                 return scope[name]  # what was imported stays
-            return self.lift(scope[name], name, lambda: scope[name])
+            return self.lift(scope[name], name, step(operator.getitem, of_object(scope), name))
         if hasattr(builtins, name):
             guard_builtin(self, name, scope)
             return getattr(builtins, name)
-        self.guards.append(Guard(lambda: name in scope or hasattr(builtins, name), False))
+        self.guards.append(Guard(step(_is_defined, of_object(scope), name), False))
         return self.fail(
             UndefinedVariable,
             node,
@@ -301,3 +303,8 @@ class State(Captures):
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
+
+
+def _is_defined(scope: dict[str, Any], name: str) -> bool:
+    """True if a name is a global's or a builtin's."""
+    return name in scope or hasattr(builtins, name)

@@ -17,6 +17,7 @@ import gast
 
 from calque.transpiler.errors import CalqueError, Origin
 from calque.transpiler.frontend.control.exit_chains import Links
+from calque.transpiler.frontend.paths import Path
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.heap import Frame, Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Walk
@@ -154,7 +155,9 @@ class Machine:
         self.captures: dict[Any, Any] = {}  # by an array's id, by the place of a number
         self.guards: list[Any] = []  # of captured constants
         self.lifted: dict[int, tuple[Any, Any]] = {}
-        self.readers: dict[int, Callable[[], Any]] = {}  # of what was lifted, where it was first
+        self.readers: dict[int, Path] = {}  # of what was lifted, where it was first
+        self.paths: dict[int, tuple[Any, Path]] = {}  # to copies of functions and instances
+        self.function_copies: dict[int, tuple[Any, Any]] = {}  # of functions, by the functions' ids
         self.foreign: dict[int, Any] = {}
         self.parameters: set[str] = set()  # the names of the program's own
         self.around: set[int] = set()  # the containers whose items are being lifted
@@ -180,7 +183,9 @@ class Machine:
 
     if TYPE_CHECKING:  # defined by the classes that inherit from this one
         # captures
-        def lift(self, value: Any, name: str, read: Callable[[], Any]) -> Any: ...
+        def lift(self, value: Any, name: str, read: Path) -> Any: ...
+
+        def path_of(self, value: Any) -> Path: ...
         # interpreter
         @property
         def call(self) -> Activation: ...

@@ -22,6 +22,7 @@ from calque.transpiler.errors import (
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.captures import Capture
+from calque.transpiler.frontend.function_copies import CopiedFunction
 from calque.transpiler.frontend.guarding import Guard, guard_known
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.library.python_builtins import Interpreter
@@ -89,6 +90,7 @@ def trace(
     varying: frozenset[Any] = frozenset(),
     memory: frozenset[int] = frozenset(),
     grid: bool = False,
+    copy: CopiedFunction | None = None,
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
@@ -96,12 +98,15 @@ def trace(
     arguments from leaves; ``contiguous`` are the leaves known to be C-contiguous,
     ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
     numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
-    ``grid`` of threads is to run the kernels.
+    ``grid`` of threads is to run the kernels. The program is of a function's ``copy``, if given,
+    and reads what that has captured by paths from the function of a call.
     """
     owners = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
     policy = TracePolicy(compiled, grid, varying, owners)
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned), policy)
+        if copy is not None:
+            machine.read_by_paths(copy)
         try:
             with stage(READING, machine.builder):
                 return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)

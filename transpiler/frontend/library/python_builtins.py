@@ -181,7 +181,7 @@ def _super(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     names = [a.id for a in [*getattr(spec, "posonlyargs", []), *spec.args]]
     if "__class__" not in call.cells or not names:
         raise RuntimeError("super(): no arguments")
-    return super(call.cells["__class__"].cell_contents, call.frame.locals[names[0]])
+    return super(call.cells["__class__"].cell.cell_contents, call.frame.locals[names[0]])
 
 
 def _by_classes(handler: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
+from calque.transpiler.frontend.paths import step
 from calque.transpiler.frontend.values.heap import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
@@ -39,7 +40,7 @@ def _isinstance(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
 def _guard_class(machine: Machine, value: Any) -> None:
     """Guard the class of an instance from outside whose class was tested."""
     if id(value) not in machine.owned and is_mutable(value):
-        machine.guards.append(Guard(lambda: type(value), type(value)))
+        machine.guards.append(Guard(step(type, machine.path_of(value)), type(value)))
 
 
 @builtin(type)
@@ -100,7 +101,8 @@ def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
     if id(value) in machine.owned and pytrees.has_attributes(value):
         check_key(machine, value, name, node)
     elif not isinstance(value, Closure):
-        machine.guards.append(Guard(lambda: hasattr(value, name), hasattr(value, name)))
+        read = step(hasattr, machine.path_of(value), name)
+        machine.guards.append(Guard(read, hasattr(value, name)))
     return hasattr(value, name)
 
 
