@@ -27,7 +27,7 @@ from calque.runtime.call.arguments import (
 from calque.runtime.call.dispatch import Dispatcher, OwnProgramsNeeded
 from calque.runtime.call.loading import Program
 from calque.runtime.call.plans import capture_sizes
-from calque.runtime.call.sharing import kept, of_code, shared
+from calque.runtime.call.sharing import kept, of_code, shared, table_of
 from calque.runtime.call.signatures import extended_signature, static_leaves
 from calque.runtime.cuda import chosen_device
 from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
@@ -361,43 +361,17 @@ class BoundTransformed:
         return getattr, (self.instance, getattr(self.transformed, "__name__", ""))
 
 
-class _Bindings(dict[int, tuple[Any, Transformed]]):
-    """An instance's transformed methods, with programs; no copy or pickle takes them along."""
-
-    def __reduce__(self) -> Any:
-        return _Bindings, ()
-
-    def __copy__(self) -> _Bindings:
-        return _Bindings()
-
-    def __deepcopy__(self, memo: Any) -> _Bindings:
-        return _Bindings()
-
-
-_BINDINGS = "_calque_bound"
-_elsewhere: dict[int, tuple[Any, _Bindings]] = {}  # of instances without a __dict__
-
-
 def bound(transformed: Transformed, instance: Any) -> Transformed:
     """The transformation of the bound method; argnums do not count ``self``."""
-    table = _bindings(instance)
-    found = table.get(id(transformed))
-    # a shallow copy shares the table of its original: a binding to that is none to this
-    if found is None or found[0] is not instance:
+    table = table_of(instance)
+    if id(transformed) not in table:
         inner: Any = transformed.function
         nested = isinstance(inner, Transformed)
         method = bound(inner, instance) if nested else inner.__get__(instance)
         made = type(transformed)(transformed.kind, method, **transformed.options)
-        found = table[id(transformed)] = (instance, made)
-    return found[1]
-
-
-def _bindings(instance: Any) -> _Bindings:
-    try:
-        found: _Bindings = vars(instance).setdefault(_BINDINGS, _Bindings())
-        return found
-    except (TypeError, AttributeError):
-        return _elsewhere.setdefault(id(instance), (instance, _Bindings()))[1]
+        table[id(transformed)] = transformed, made
+    found: Transformed = table[id(transformed)][1]
+    return found
 
 
 def _rebuild(

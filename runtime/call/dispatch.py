@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from calque.runtime.call import kept_texts
@@ -34,7 +35,7 @@ from calque.runtime.call.fallback import forget
 from calque.runtime.call.first_calls import FirstCalls
 from calque.runtime.call.kept_texts import Source
 from calque.runtime.call.loading import Program, changed_numbers, load, may_hold_again
-from calque.runtime.call.plans import Key, Plan, ReadOnce, capture_sizes, keep
+from calque.runtime.call.plans import Key, Plan, ReadOnce, Request, capture_sizes, keep
 from calque.runtime.call.progress import watched
 from calque.runtime.call.symbol_letters import readable
 from calque.runtime.call.unknown_values import check_present, unknown
@@ -108,7 +109,7 @@ class Dispatcher(FirstCalls):
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it."""
-        program, leaves = self.find(args, kwargs, self.make_quickly)
+        program, leaves = self.find(args, kwargs, partial(self.make, only_run=True))
         return self.run_program(program, leaves, args, kwargs)
 
     def run_program(
@@ -176,13 +177,14 @@ class Dispatcher(FirstCalls):
             with making:
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
+        request = Request(plan, leaves, structure, sizes)
         for _ in range(MAX_ATTEMPTS):
-            full = plan.full_key(leaves, sizes, self.root)
+            full = request.full_key(self.root)
             program = plan.programs.get(full)
             if program is None:
                 if self.missed > 1:
                     raise OwnProgramsNeeded
-                (make or self.make)(plan, leaves, structure, sizes, full)
+                (make or self.make)(request, full)
             elif program.abridged and make is None:
                 with making:
                     plan.programs.pop(full, None)
@@ -265,17 +267,16 @@ class Dispatcher(FirstCalls):
         check_present(needed, leaves)
         plan.symbols, plan.leaves = plan.symbols | needed.symbols, plan.leaves | needed.leaves
 
-    def _read(
-        self, plan: Plan, leaves: list[Any], structure: Any, pinned: dict[str, int]
-    ) -> Traced:
+    def _read(self, request: Request, pinned: dict[str, int]) -> Traced:
         """Interpret the function for a call's types, and values and sizes that must be known."""
+        plan, leaves = request.plan, request.leaves
         known = plan.leaves
         types = [None if i in known else leaf_type(x, i, pinned) for i, x in enumerate(leaves)]
         values = [known_value(x) if i in known else x for i, x in enumerate(leaves)]
         arguments = Arguments(
             tuple(types),
             tuple(values),
-            lambda new: pytrees.unflatten(structure, new),
+            lambda new: pytrees.unflatten(request.structure, new),
             frozenset(i for i, x in enumerate(leaves) if self.compiled and is_contiguous(x)),
             self.compiled and not plan.uncompiled,
             memory=plan.memory,
@@ -289,13 +290,13 @@ class Dispatcher(FirstCalls):
 
     def _kernels(
         self,
-        plan: Plan,
+        request: Request,
         full: Key,
-        sizes: dict[str, int],
         read: Callable[[dict[str, int]], Traced],
         only_run: bool,
     ) -> Source:
         """Kernels for a call, made of a trace for another call if that serves."""
+        plan, sizes = request.plan, request.sizes
         kept, few = plan.read, plan.few if full.written else {}
         if kept is not None and kept.serves((*full.traced, self.varying.inputs), sizes, self.root):
             traced = kept.traced
@@ -320,74 +321,47 @@ class Dispatcher(FirstCalls):
             keep(plan, kept)
         return Source(made, traced, key, written, few)
 
-    def make(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
-    ) -> None:
-        """Make a program for a call, or find out what must be known for it."""
-        with watched(self.name, lambda: "writing its program"):
-            self.make_here(plan, leaves, structure, sizes, full)
+    def make(self, request: Request, full: Key, only_run: bool = False) -> None:
+        """Make a program for a call, or find out what must be known for it.
 
-    def make_quickly(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
-    ) -> None:
-        """The same for a program that is only to run: its text may be on disk."""
+        If it is ``only_run``, its text may be on disk.
+        """
         with watched(self.name, lambda: "writing its program"):
-            self.make_here(plan, leaves, structure, sizes, full, True)
+            self.make_here(request, full, only_run)
 
-    def make_here(
-        self,
-        plan: Plan,
-        leaves: list[Any],
-        structure: Any,
-        sizes: dict[str, int],
-        full: Key,
-        only_run: bool = False,
-    ) -> None:
+    def make_here(self, request: Request, full: Key, only_run: bool) -> None:
         """The same, without a word on the terminal."""
         with making, uncollected(), deep():
-            if full not in plan.programs:
-                self._make(plan, leaves, structure, sizes, full, only_run)
+            if full not in request.plan.programs:
+                self._make(request, full, only_run)
 
-    def read_ahead(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
-    ) -> bool:
+    def read_ahead(self, request: Request, full: Key) -> bool:
         """Read the function for a program that is to be made; False if more must be known."""
+        plan = request.plan
         with making, uncollected(), deep():
             key = (*full.traced, self.varying.inputs)
-            if plan.read is not None and plan.read.serves(key, sizes, self.root):
+            if plan.read is not None and plan.read.serves(key, request.sizes, self.root):
                 return True
             try:
-                traced = self._read(plan, leaves, structure, self._pinned(plan, sizes, self.root))
+                traced = self._read(request, request.pinned(self.root))
             except SpecializationNeeded as needed:
-                self._specialize(plan, needed, leaves)
+                self._specialize(plan, needed, request.leaves)
                 return False
-            plan.read = ReadOnce(traced, (*full.traced, self.varying.inputs), self.root)
+            plan.read = ReadOnce(traced, key, self.root)
             return True
 
-    @staticmethod
-    def _pinned(plan: Plan, sizes: dict[str, int], root: Any) -> dict[str, int]:
-        """The sizes that are written into a program."""
-        return {s: size for s in plan.symbols if (size := plan.size(s, sizes, root)) is not None}
-
-    def _make(
-        self,
-        plan: Plan,
-        leaves: list[Any],
-        structure: Any,
-        sizes: dict[str, int],
-        full: Key,
-        only_run: bool,
-    ) -> None:
+    def _make(self, request: Request, full: Key, only_run: bool) -> None:
+        plan, leaves, sizes = request.plan, request.leaves, request.sizes
         known, compiled = plan.leaves, self.compiled and not plan.uncompiled
-        pinned = self._pinned(plan, sizes, self.root)
+        pinned = request.pinned(self.root)
 
         def read(few: dict[str, int]) -> Traced:
-            return self._read(plan, leaves, structure, pinned | few)
+            return self._read(request, pinned | few)
 
         source = None
         try:
             if compiled:
-                source = self._kernels(plan, full, sizes, read, only_run)
+                source = self._kernels(request, full, read, only_run)
                 traced = source.traced
             else:
                 traced = read({})
@@ -409,12 +383,12 @@ class Dispatcher(FirstCalls):
         if traced.compares and self.root is None:
             program.call = self.comparing(program)
         plan.choices |= traced.choices
-        full = plan.full_key(leaves, sizes, self.root)
+        full = request.full_key(self.root)
         if any(key[:-1] == full[:-1] for key in plan.programs):
             plan.why = "a product of sizes that decided on its loops is small now, or was before"
         plan.programs[full] = program
         self.missed += self.root is not None
-        args, kwargs = pytrees.unflatten(structure, leaves)
+        args, kwargs = pytrees.unflatten(request.structure, leaves)
         description = described(self.function, args, kwargs, known, pinned, self.compiled)
         reason = self.account.note(description, program.kernels, plan.why)
         plan.why = ""

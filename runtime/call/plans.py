@@ -149,6 +149,25 @@ class Plan:
             return None
 
 
+@dataclass(frozen=True)
+class Request:
+    """The call for which a program of a plan is made."""
+
+    plan: Plan
+    leaves: list[Any]
+    structure: Any
+    sizes: dict[str, int]
+
+    def full_key(self, root: Any) -> Key:
+        """The key that tells the call's program from others of the plan."""
+        return self.plan.full_key(self.leaves, self.sizes, root)
+
+    def pinned(self, root: Any) -> dict[str, int]:
+        """The sizes that are written into the program."""
+        found = {s: self.plan.size(s, self.sizes, root) for s in self.plan.symbols}
+        return {s: size for s, size in found.items() if size is not None}
+
+
 _recent: deque[weakref.ref[Plan]] = deque()  # that keep a traced program, the oldest first
 
 

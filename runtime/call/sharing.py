@@ -27,15 +27,16 @@ from calque.transpiler.primitives.record import PRIMITIVES
 _MOST = 256  # kinds of functions made anew that are remembered
 _by_code: dict[Any, _OfCode] = {}  # by what functions that are made anew have in common
 _ATTRIBUTE = "_calque_programs"
+_elsewhere: dict[int, _Shared] = {}  # of instances without a __dict__
 _ENVIRONMENT = ("CALQUE_JIT", "CALQUE_CACHE", "CALQUE_DEBUG", "CALQUE_PRINT_AFTER")
 
 
 class _Shared(dict[Any, Any]):
-    """The programs generated of ``owner``; no copy or pickle of the function takes them along."""
+    """What is generated of ``owner``; no copy or pickle of the owner takes it along."""
 
     def __init__(self, owner: Any = None):
         super().__init__()
-        self.owner = owner  # functools.wraps hands a function's attributes on to another one
+        self.owner = owner  # functools.wraps, and a shallow copy, hand attributes on to another
 
     def __reduce__(self) -> Any:
         return _Shared, ()
@@ -47,11 +48,19 @@ def shared(function: Any, chain: Any, make: Callable[[], Any]) -> Any:
         function, chain = function.__func__, (chain, function.__self__)
     if type(function) is not FunctionType and type(function) is not partial:
         return make()
-    attributes = vars(function)
-    table = attributes.get(_ATTRIBUTE)
-    if not isinstance(table, _Shared) or table.owner is not function:
-        table = attributes[_ATTRIBUTE] = _Shared(function)
-    return kept(table, chain, make)
+    return kept(table_of(function), chain, make)
+
+
+def table_of(owner: Any) -> dict[Any, Any]:
+    """What is generated of a function or an instance, among its own attributes if it has any."""
+    try:
+        attributes = vars(owner)
+        table = attributes.get(_ATTRIBUTE)
+        if not isinstance(table, _Shared) or table.owner is not owner:
+            table = attributes[_ATTRIBUTE] = _Shared(owner)
+    except (TypeError, AttributeError):
+        table = _elsewhere.setdefault(id(owner), _Shared(owner))
+    return table
 
 
 def kept(table: dict[Any, Any], chain: Any, make: Callable[[], Any]) -> Any:

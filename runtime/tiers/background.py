@@ -7,6 +7,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from calque.runtime.call.dispatch import making
 from calque.transpiler.forking import run_in_children
@@ -25,6 +26,26 @@ class BackgroundWork:
     def is_lost(self) -> bool:
         """True if it was of a process of which this one is a fork."""
         return self.process != os.getpid()
+
+
+class Waiting(dict[Any, BackgroundWork]):
+    """The table of what waits for a compiler, by what it is compiled for."""
+
+    def begin(self, key: Any, work: Callable[[], None], when: int = FIRST) -> None:
+        """Have work done for a key, after what was entered before it and is as urgent."""
+        task = self[key] = BackgroundWork(work)
+        enter(task, when)
+
+    def is_running(self, key: Any) -> bool:
+        """True if work for a key was begun, and is not done."""
+        task = self.get(key)
+        return task is not None and not task.is_lost() and not task.done.is_set()
+
+    def wait(self) -> None:
+        """Return when all work that was begun is done."""
+        for task in list(self.values()):
+            if not task.is_lost():
+                task.done.wait()
 
 
 _tasks: queue.PriorityQueue[tuple[int, int, BackgroundWork]] = queue.PriorityQueue()

@@ -18,10 +18,10 @@ from typing import Any
 from calque.runtime.call.dispatch import MAX_ATTEMPTS, Dispatcher, making
 from calque.runtime.call.loading import Program
 from calque.runtime.call.machine_code import KernelCache, NotReady, only_what_is_ready
-from calque.runtime.call.plans import Key, Plan, drop_unless_kept
+from calque.runtime.call.plans import Key, Plan, Request, drop_unless_kept
 from calque.runtime.call.progress import say
 from calque.runtime.tiers import background, compiling_process
-from calque.runtime.tiers.background import BackgroundWork
+from calque.runtime.tiers.background import Waiting
 from calque.runtime.tiers.compiling_child import Order
 from calque.runtime.tiers.launch_types import expected_launches
 from calque.transpiler.diagnostics.placements import Fallback
@@ -46,7 +46,7 @@ class NumPyFirst(Dispatcher):
         super().__init__(function, name, compiled=True, static=static, options=options)
         self.plain = Dispatcher(function, name, static=static)
         self.plain.account, self.plain.varying = self.account, self.varying
-        self.tasks: dict[tuple[Plan, Any], BackgroundWork] = {}
+        self.tasks = Waiting()  # by plans and keys
         self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
         self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
         self.awaited: weakref.WeakSet[Program] = weakref.WeakSet()  # the next call compiles these
@@ -75,47 +75,37 @@ class NumPyFirst(Dispatcher):
 
     def wait(self) -> None:
         """Return when nothing more is made in the background: the next call runs kernels."""
-        for task in list(self.tasks.values()):
-            if not task.is_lost():
-                task.done.wait()
+        self.tasks.wait()
         self.awaited.update(p for plan in self.plans.values() for p in plan.programs.values())
 
-    def make_aside(
-        self, plan: Plan, leaves: list[Any], structure: Any, sizes: dict[str, int], full: Key
-    ) -> None:
+    def make_aside(self, request: Request, full: Key) -> None:
         """Read the function for a call's types, and have the rest done."""
-        key = plan, full
-        if key in self.left or plan.uncompiled or self._is_running(key):
+        plan, key = request.plan, (request.plan, full)
+        if key in self.left or plan.uncompiled or self.tasks.is_running(key):
             raise _NumPyAnswers
         self.times[key] += 1
         if self.times[key] > _MOST_READ:
             self._leave(key, f"what it captures has changed in {_MOST_READ} calls")
             raise _NumPyAnswers
-        if not self.read_ahead(plan, leaves, structure, sizes, full):
+        if not self.read_ahead(request, full):
             return  # more must be known: the key is another
-        self._begin(key, lambda: self._make_kernels(plan, leaves, structure, sizes, key))
+        self._begin(key, lambda: self._make_kernels(request, key))
         raise _NumPyAnswers
 
-    def _make_kernels(
-        self,
-        plan: Plan,
-        leaves: list[Any],
-        structure: Any,
-        sizes: dict[str, int],
-        key: tuple[Plan, Any],
-    ) -> None:
+    def _make_kernels(self, request: Request, key: tuple[Plan, Any]) -> None:
         """All that is left to do once the function is read."""
+        plan = request.plan
         try:
             for _ in range(MAX_ATTEMPTS):
-                full = plan.full_key(leaves, sizes, self.root)
+                full = request.full_key(self.root)
                 if (program := plan.programs.get(full)) is not None:
                     break
                 plan.why = "kernels, while NumPy answers"
-                self.make_here(plan, leaves, structure, sizes, full, True)
+                self.make_here(request, full, True)
             else:
                 raise RuntimeError("the signature does not settle")
             with making:  # a fork waits for what is imported here
-                wanted = expected_launches(program, leaves, self.root)
+                wanted = expected_launches(program, request.leaves, self.root)
                 for cache in program.kernels:
                     if cache.aside is not None:
                         cache.aside.never_wait = True
@@ -151,19 +141,12 @@ class NumPyFirst(Dispatcher):
         if not compiling_process.start(True):
             self._leave(key, compiling_process.NO_PROCESS)
             return
-        task = self.tasks[key] = BackgroundWork(work)
-        background.enter(task)
+        self.tasks.begin(key, work)
 
-    def _is_running(self, key: tuple[Plan, Any]) -> bool:
-        task = self.tasks.get(key)
-        return task is not None and not task.is_lost() and not task.done.is_set()
-
-    def _read(
-        self, plan: Plan, leaves: list[Any], structure: Any, pinned: dict[str, int]
-    ) -> Traced:
+    def _read(self, request: Request, pinned: dict[str, int]) -> Traced:
         if background.is_worker():
             raise _ToRead
-        return super()._read(plan, leaves, structure, pinned)
+        return super()._read(request, pinned)
 
     def _by_kernels(
         self, program: Program, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -175,7 +158,7 @@ class NumPyFirst(Dispatcher):
         key = next(
             (p, full) for p in self.plans.values() for full, q in p.programs.items() if q is program
         )
-        if any(plan is key[0] and self._is_running((plan, full)) for plan, full in self.tasks):
+        if any(plan is key[0] and self.tasks.is_running((plan, full)) for plan, full in self.tasks):
             raise _NumPyAnswers
         try:
             with nullcontext() if program in self.awaited else only_what_is_ready():

@@ -17,7 +17,7 @@ from calque.runtime.call import loading
 from calque.runtime.call.dispatch import making
 from calque.runtime.call.machine_code import KernelCache
 from calque.runtime.tiers import background, compiling_process
-from calque.runtime.tiers.background import BackgroundWork
+from calque.runtime.tiers.background import Waiting
 from calque.runtime.tiers.compiling_child import Order
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.ir.debug import show_text
@@ -32,19 +32,16 @@ class VersionAside:
 
     def __init__(self, cache: KernelCache, text: str, name: str):
         self.cache, self.text, self.name = cache, text, name
-        self.tasks: dict[Any, BackgroundWork] = {}  # by types
+        self.tasks = Waiting()  # by types
 
     def ask(self, types: tuple[Any, ...]) -> None:
         """Have the version compiled for some types, if nobody has asked yet; return at once."""
         if types not in self.tasks:
-            task = self.tasks.setdefault(types, BackgroundWork(lambda: self._make(types)))
-            background.enter(task, background.LATER)
+            self.tasks.begin(types, lambda: self._make(types), background.LATER)
 
     def wait(self) -> None:
         """Return when everything that was asked for is compiled, or has been refused."""
-        for task in list(self.tasks.values()):
-            if not task.is_lost():
-                task.done.wait()
+        self.tasks.wait()
 
     def _make(self, types: tuple[Any, ...]) -> None:
         try:

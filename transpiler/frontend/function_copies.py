@@ -80,15 +80,6 @@ def may_be_copied(function: Any) -> bool:
     )
 
 
-def has_twins(function: Any) -> bool:
-    """True for a method, or an instance that is called, if attributes are all there is to it."""
-    return _may_be_twins(type(_instance(function)))
-
-
-def _instance(function: Any) -> Any:
-    return function.__self__ if type(function) is MethodType else function
-
-
 def is_made_anew(function: Any) -> bool:
     """True if a function is likely to be made again: its module does not have it by its name.
 
@@ -140,8 +131,12 @@ def _names(node: Any) -> Iterator[tuple[str, Any, Any]]:
             yield from _names(child)
 
 
-def _may_be_twins(cls: type) -> bool:
-    """True if attributes are all there is to instances, and no method passes ``self`` on."""
+def has_twins(function: Any) -> bool:
+    """True for a method, or an instance that is called, if attributes are all there is to it.
+
+    No method of the class passes ``self`` on.
+    """
+    cls = type(function.__self__ if type(function) is MethodType else function)
     own = [base for base in cls.__mro__ if base.__module__ not in _PLAIN_BASES]
     if own[-1] is not object or type(cls).__call__ is not type.__call__:
         return False

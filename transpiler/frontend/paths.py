@@ -44,37 +44,25 @@ def step(operation: Callable[..., Any], base: Path, *keys: Any) -> Path:
     >>> step(operator.getitem, step(getattr, FUNCTION, "__defaults__"), 0).read(lambda x=2.0: x)
     2.0
     """
-    read = _first_step(operation, base, keys) if base.operation is None else None
-    if read is None:
-        before = base.read
-        read = lambda function: operation(before(function), *keys)
+    before, value = base.read, base.value
+    read: Callable[[Any], Any] = lambda function: operation(before(function), *keys)
+    if base is FUNCTION:
+        read = lambda function: operation(function, *keys)
+    elif base.operation is None:  # one object
+        read = lambda function: operation(value, *keys)
     named = [key if isinstance(key, (str, int)) else id(key) for key in keys]
     made = Path(read, (operation, base.place, *named), base.moves)
     made.operation, made.base, made.keys = operation, base, keys
     return made
 
 
-def _first_step(
-    operation: Callable[..., Any], base: Path, keys: tuple[Any, ...]
-) -> Callable[[Any], Any] | None:
-    """A reader of one step, in one call."""
-    value = base.value
-    if base is FUNCTION:
-        return lambda function: operation(function, *keys)
-    if len(keys) == 1:
-        (key,) = keys
-        return lambda function: operation(value, key)
-    return lambda function: operation(value, *keys)
-
-
 def both(question: Callable[[Any, Any], Any], left: Path, right: Path) -> Path:
     """The path to the answer to a question on what two others lead to."""
     one, other = left.read, right.read
-    return Path(
-        lambda function: question(one(function), other(function)),
-        (question, left.place, right.place),
-        left.moves or right.moves,
-    )
+    place, moves = (question, left.place, right.place), left.moves or right.moves
+    made = Path(lambda function: question(one(function), other(function)), place, moves)
+    made.operation = question
+    return made
 
 
 def in_cell(function: Any, number: int) -> Any:
