@@ -58,7 +58,7 @@ class _Outline:
     def __init__(self, program: PrintedProgram, folding: Folding, target: Target):
         self.program, self.folding, self.target = program, folding, target
         self.explained = bool(program.function.kernel_options.get("explained"))
-        self.uses = program.uses()
+        self.uses = dict(program.uses())
         self.numbers = device_numbers(program) if target.grid else set[Var]()
         self.moved: set[int] = set()  # ids of the statements that are in kernels now
 

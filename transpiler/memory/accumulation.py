@@ -28,17 +28,18 @@ def accumulate_in_place(program: PrintedProgram) -> None:
     if not chosen:
         return
     _convert_most(program, chosen, _cost(program))
-    program.renumber()
 
 
 def _convert_most(program: PrintedProgram, chosen: Sequence[Apply], before: float) -> None:
     """Convert all of them if that costs no copy; otherwise try each half by itself."""
     for s in chosen:
         _convert(program, s)
+    program.renumber()
     if _cost(program) <= before:
         return
     for s in chosen:
         _revert(program, s)
+    program.renumber()
     if len(chosen) > 1:
         half = len(chosen) // 2
         _convert_most(program, chosen[:half], before)
@@ -46,13 +47,12 @@ def _convert_most(program: PrintedProgram, chosen: Sequence[Apply], before: floa
 
 
 def _cost(program: PrintedProgram) -> float:
-    program.renumber()
-    memory: Memory = settle(program)
+    memory: Memory = program.once(settle)
     return memory.cost(memory.copies)
 
 
 def _candidates(program: PrintedProgram) -> list[Apply]:
-    live, uses, dims = Liveness(program), program.uses(), Dims()
+    live, uses, dims = program.once(Liveness), program.uses(), Dims()
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
     found: list[Apply] = []
@@ -64,7 +64,7 @@ def _candidates(program: PrintedProgram) -> list[Apply]:
         old = s.args[0]
         if not isinstance(old, Var) or old.name is None or old.name != s.out.name:
             continue
-        if live.after[id(s)] & program.bit(old) or old in program.function.params:
+        if live.after(s) & program.bit(old) or old in program.function.params:
             continue
         if not _same_type(old.type, s.out.type, dims):
             continue

@@ -82,7 +82,7 @@ def _write_back(
     same = made.args == (base, *dynamic) and made.params["index"] == final.params["index"]
     if not same or not made.out.type.ndim or program.block_of[id(made)] is not block:
         return None
-    if live.after[id(final)] & program.bit(base) or _read_between(
+    if live.after(final) & program.bit(base) or _read_between(
         program, live, base, first, final
     ):
         return None
@@ -98,7 +98,7 @@ def _read_between(
         if number[id(first)] < number[id(s)] < number[id(final)]:
             reads = program.mask(core.operands(s))
             for inner in core.blocks_of(s):
-                reads |= live.free(inner)
+                reads |= live.read_by(inner)
             if reads & program.bit(base):
                 return True
     return False

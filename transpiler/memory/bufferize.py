@@ -278,7 +278,7 @@ class Memory:
     def _shared(self, s: For | While, kind: str) -> int:
         """The memory that carried values may share with each other and with other live values."""
         found = once = 0
-        for i in indices(self.live.around[id(s)]):
+        for i in indices(self.live.around(s)):
             found |= self.of[i]
         for k, atom in enumerate(s.inits if kind == "init" else s.body.results):
             if not self.copied(kind, s, k):
@@ -320,7 +320,7 @@ class Memory:
         own = CopyLocation("store", self.program.number[id(s)])
         if not isinstance(base, Var) or self.at(base) & self.unwritable:
             return frozenset([own])
-        live = self.live.after[id(s)] & ~self.program.bit(s.out) & ~self._suspended(base, s)
+        live = self.live.after(s) & ~self.program.bit(s.out) & ~self._suspended(base, s)
         return self._resolve(self.overlapping(live, self.at(base)), own)
 
     def _suspended(self, base: Var, store: Apply) -> int:
@@ -361,7 +361,7 @@ class Memory:
         self, s: For | While, k: int, shared: dict[str, int]
     ) -> frozenset[CopyLocation]:
         number = self.program.number[id(s)]
-        around = self.live.around[id(s)]
+        around = self.live.around(s)
         for kind, atoms in (("init", s.inits), ("next", tuple(s.body.results))):
             atom, own = atoms[k], CopyLocation(kind, number, k)
             if own in self.copies or not isinstance(atom, Var):
@@ -421,7 +421,7 @@ class Memory:
 
 def settle(program: PrintedProgram) -> Memory:
     """The memory of a program without conflicts, with few copies (greedily minimized)."""
-    live = Liveness(program)
+    live = program.once(Liveness)
     backs = write_backs(program, live)
     facts = MemoryFacts(program)
     statements = facts.statements
@@ -441,12 +441,12 @@ def settle(program: PrintedProgram) -> Memory:
     return best
 
 
-def settled_again(memory: Memory, live: Liveness) -> Memory:
+def settled_again(memory: Memory) -> Memory:
     """The same memory for the same program after its statements were renumbered."""
     program = memory.program
     copies = [s for s in core.walk(program.body) if _is_copy(s)]
     sites = frozenset(CopyLocation("copy", program.number[id(s)]) for s in copies)
-    return Memory(program, live, memory.backs, sites)
+    return Memory(program, memory.live, memory.backs, sites)
 
 
 def _resolved(

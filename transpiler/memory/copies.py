@@ -70,7 +70,7 @@ def _store_final(program: PrintedProgram, param: Var, value: Var, result: int) -
     place = len(statements)
     if isinstance(made, Apply) and made in statements:
         after = statements.index(made) + 1
-        if not Liveness(program).after[id(made)] & program.bit(param):
+        if not program.once(Liveness).after(made) & program.bit(param):
             core.substitute(program.body, {value: out})
             place = after
             store.origin = made.origin
@@ -78,7 +78,7 @@ def _store_final(program: PrintedProgram, param: Var, value: Var, result: int) -
     results[:] = [out if r is value else r for r in results]
     statements.insert(place, store)
     program.renumber()
-    memory = settle(program)
+    memory = program.once(settle)
     if memory.copied("store", store):
         _move_results(program, memory, store)
     return store
@@ -98,7 +98,7 @@ def _move_results(program: PrintedProgram, memory: Memory, store: Apply) -> None
 def _settle(program: PrintedProgram) -> Memory:
     """Insert copies until no store needs another one."""
     while True:
-        memory = settle(program)
+        memory = program.once(settle)
         removed = _remove_copies(program, memory)
         wanted = [(site, s) for site, s in copy_locations(memory) if site.kind != "copy"]
         if not removed and not wanted:

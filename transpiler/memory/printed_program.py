@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import (
@@ -26,6 +26,8 @@ from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import update
+
+Found = TypeVar("Found")
 
 _FEW = 12  # members of a set; of more, its digits are read
 
@@ -93,14 +95,22 @@ class PrintedProgram:
     block_of: dict[int, Block] = field(default_factory=dict)
     carried: dict[Var, tuple[Atom, Atom]] = field(default_factory=dict)  # initial, next
     dim_values: dict[Atom, DimLike] = field(default_factory=dict)  # integers as dimensions
+    known: dict[Callable[..., Any], Any] = field(default_factory=dict)  # of this numbering
 
     def renumber(self) -> None:
         """Number Vars and statements in program order; to be called after every change."""
         self.index, self.vars, self.definition = {}, [], {}
         self.number, self.depth, self.home, self.block_of = {}, {}, {}, {}
-        self.carried = {}
+        self.carried, self.known = {}, {}
         self._see(self.function.params)
         self._visit(self.body, None, 0)
+
+    def once(self, analysis: Callable[[PrintedProgram], Found]) -> Found:
+        """The result of an analysis, which is computed once until the program is renumbered."""
+        if analysis not in self.known:
+            self.known[analysis] = analysis(self)
+        found: Found = self.known[analysis]
+        return found
 
     def _see(self, vars: Iterable[Var]) -> None:
         for var in vars:
@@ -150,24 +160,28 @@ class PrintedProgram:
 
     def uses(self) -> dict[Var, int]:
         """The number of reads of each Var."""
-        count: dict[Var, int] = dict.fromkeys(self.vars, 0)
+        return self.once(_uses)
 
-        def visit(block: Block) -> None:
-            for s in block.statements:
-                if isinstance(s, Kernel):  # its operands and results are read by its statements
-                    visit(Block(s.body.statements))
-                    continue
-                for atom in core.operands(s):
-                    if isinstance(atom, Var):
-                        count[atom] += 1
-                for inner in core.blocks_of(s):
-                    visit(inner)
-            for atom in block.results:
+
+def _uses(program: PrintedProgram) -> dict[Var, int]:
+    count: dict[Var, int] = dict.fromkeys(program.vars, 0)
+
+    def visit(block: Block) -> None:
+        for s in block.statements:
+            if isinstance(s, Kernel):  # its operands and results are read by its statements
+                visit(Block(s.body.statements))
+                continue
+            for atom in core.operands(s):
                 if isinstance(atom, Var):
                     count[atom] += 1
+            for inner in core.blocks_of(s):
+                visit(inner)
+        for atom in block.results:
+            if isinstance(atom, Var):
+                count[atom] += 1
 
-        visit(self.body)
-        return count
+    visit(program.body)
+    return count
 
 
 def prepare(function: core.Function) -> PrintedProgram:

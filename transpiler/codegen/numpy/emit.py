@@ -93,7 +93,7 @@ def written_function(
     kind: type[StatementWriter],
 ) -> tuple[StatementWriter, list[Any]]:
     """The writer of a function's text, of the target's ``kind``, and the trees that it wrote."""
-    program, memory, live, paths, local = _placed(function, kernels)
+    program, memory, paths, local = _placed(function, kernels)
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     own = frozenset(o for s in made if kernels.stands_alone(s) for o in s.outs)
@@ -101,7 +101,7 @@ def written_function(
     earlier = bound = own
 
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
-        writer = _writer(program, live, memory, spelled, bound, comments, kernels, kind)
+        writer = _writer(program, memory, spelled, bound, comments, kernels, kind)
         bindings = [(var, paths[var][0]) for var in local]
         return writer, _definition(function, writer, bindings, asking)
 
@@ -130,8 +130,8 @@ def outlined(function: core.Function, kernels: Target) -> core.Function:
 
 def _placed(
     function: core.Function, kernels: Target
-) -> tuple[PrintedProgram, Memory, Liveness, dict[Var, Any], list[Var]]:
-    """A copy to print, its memory, liveness, access paths of leaves, and leaves to name."""
+) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
+    """A copy to print, its memory, access paths of leaves, and leaves to name."""
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
@@ -139,20 +139,18 @@ def _placed(
     memory = place_copies(program)
     paths = leaf_paths(function)
     local = _bound_leaves(program, paths)
-    live = Liveness(program, sizes_apart=True)
     if kernels is not NUMPY:
         local += _called_like(function, paths, kernels)
         choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
-        groups = Groups(program, live, choices, paths.keys() - set(local))
+        groups = Groups(program, choices, paths.keys() - set(local))
         named = named_numbers(program) if kernels.grid else frozenset()
         asked = [a for s in made if kernels.stands_alone(s) for a in s.args]
         named |= {a for a in asked if isinstance(a, Var) and not a.type.weak}
         folding = Folding(program, memory, groups, named, choices)
         copied = replace(function, body=program.body)
         watched("outline", copied, lambda: outline(program, folding, kernels))
-        memory = settled_again(memory, Liveness(program))
-        live = Liveness(program, sizes_apart=True)
-    return program, memory, live, paths, local
+        memory = settled_again(memory)
+    return program, memory, paths, local
 
 
 def _imported(
@@ -188,7 +186,6 @@ def _called_like(
 
 def _writer(
     program: PrintedProgram,
-    all_live: Liveness,
     memory: Memory,
     paths: dict[Var, Any],
     bound: frozenset[Var],
@@ -197,9 +194,9 @@ def _writer(
     kind: type[StatementWriter],
 ) -> StatementWriter:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
-    groups = Groups(program, all_live, choices, set(paths))
+    groups = Groups(program, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
-    live = Liveness(program, folding.reads_apart, folding.skip, sizes_apart=True)
+    live = Liveness(program, folding.reads_apart, folding.skip)
     function = program.function
     reserved = _reserved(function, kernels)
     plain = [p.name for p in function.params if p not in paths]

@@ -12,11 +12,11 @@ from calque.transpiler.memory.printed_program import PrintedProgram
 class Groups:
     """Disjoint sets of Vars that share a variable; no two of a set are live at once."""
 
-    def __init__(self, program: PrintedProgram, live: Liveness, choices: set[int], paths: set[Var]):
+    def __init__(self, program: PrintedProgram, choices: set[int], paths: set[Var]):
         self.program = program
         self._group = list(range(len(program.vars)))
         self.members = [1 << i for i in range(len(program.vars))]
-        self._clash = list(live.clash)
+        self._clash = list(program.once(Liveness).clash)
         self._paths = program.mask(paths)
         self._uses = program.uses()
         self._join_all(choices)
