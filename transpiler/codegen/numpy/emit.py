@@ -100,10 +100,15 @@ def written_function(
     own |= named_numbers(program) if kernels.grid else own
     earlier = bound = own
 
+    writer: StatementWriter | None = None
+
     def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
-        writer = _writer(program, memory, spelled, bound, comments, kernels, kind)
+        earlier = None if kernels.grid else writer
+        made = _writer(program, memory, spelled, bound, comments, kernels, kind, earlier)
         bindings = [(var, paths[var][0]) for var in local]
-        return writer, _definition(function, writer, bindings, asking)
+        trees = _definition(function, made, bindings, asking)
+        made.earlier = None
+        return made, trees
 
     for remaining in reversed(range(_ATTEMPTS)):
         writer, trees = written(bound)
@@ -192,9 +197,11 @@ def _writer(
     comments: bool,
     kernels: Target,
     kind: type[StatementWriter],
+    earlier: StatementWriter | None,
 ) -> StatementWriter:
     choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
-    groups = Groups(program, choices, set(paths))
+    alike = earlier is not None and earlier.choices == choices
+    groups = earlier.groups if earlier and alike else Groups(program, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
     live = Liveness(program, folding.reads_apart, folding.skip)
     function = program.function
@@ -203,7 +210,7 @@ def _writer(
     kept = [r for r in reserved if r not in plain]
     names = Names(program, groups, live, folding.skip, set(paths), kept, kernels.grid)
     expressions = ExpressionWriter(program, folding, names, paths, kernels)
-    return kind(program, groups, expressions, choices, Notes(), comments)
+    return kind(program, groups, expressions, choices, Notes(), comments, earlier)
 
 
 def _reserved(function: core.Function, kernels: Target) -> list[str]:

@@ -62,6 +62,7 @@ class StatementWriter:
         choices: set[int],
         notes: Notes,
         comments: bool,
+        earlier: StatementWriter | None = None,
     ):
         self.program, self.groups, self.expressions = program, groups, expressions
         self.choices, self.notes, self.comments = choices, notes, comments
@@ -71,6 +72,8 @@ class StatementWriter:
         self._quoted: Any = None  # the statement of the last comment
         self._noted = ""  # the last comment, if it was a note
         self._uses = program.uses()
+        self.earlier = earlier  # of the same program, with other values folded
+        self._lines: dict[int, list[Any]] = {}  # of statements without blocks, all short enough
 
     def function_body(self) -> list[Any]:
         """All statements, and the return."""
@@ -178,7 +181,7 @@ class StatementWriter:
                 made = without_quotes(fill(s.template, self.expressions.operands(s.args)))
                 return [self._fitting(made, s.args, depth, s)]
             case Apply():
-                return self._apply(s, depth)
+                return self._kept_lines(s, depth)
             case If() if id(s) in self.choices:
                 return [self._assign(s, depth)]
             case If():
@@ -191,6 +194,40 @@ class StatementWriter:
                 return self._kernel(s, depth)
 
     # single lines
+
+    def _kept_lines(self, s: Apply, depth: int) -> list[Any]:
+        """The lines of a statement: the earlier writer's, if all that they show is the same."""
+        lines = self.earlier and self.earlier._lines.get(id(s))
+        if not lines or not self._shows_the_same(s):
+            before = len(self.too_long)
+            lines = self._apply(s, depth)
+            if len(self.too_long) > before or any(map(self.notes.is_note, lines)):
+                return lines
+        self._lines[id(s)] = lines
+        return lines
+
+    def _shows_the_same(self, s: Statement) -> bool:
+        """True if the earlier writer folded the same values into a statement, with equal names."""
+        assert self.earlier is not None
+        now, before = self.expressions, self.earlier.expressions
+
+        def is_same(atom: Atom) -> bool:
+            if not isinstance(atom, Var):
+                return True
+            if atom in now.paths:
+                return not now.inside  # a leaf's name in kernels is given where it is first written
+            if (atom in now.folding.folded) != (atom in before.folding.folded):
+                return False
+            if atom not in now.folding.folded:
+                group = self.groups.of(atom)
+                return now.names.given.get(group) == before.names.given.get(group)
+            return are_same(self.program.definition[atom])
+
+        def are_same(s: Statement) -> bool:
+            results = (a for block in core.blocks_of(s) for a in block.results)
+            return all(map(is_same, core.operands(s))) and all(map(is_same, results))
+
+        return self.groups is self.earlier.groups and are_same(s) and all(map(is_same, s.outs))
 
     def _apply(self, s: Apply, depth: int) -> list[Any]:
         if is_store(s):
