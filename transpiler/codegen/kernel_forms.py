@@ -26,6 +26,12 @@ def form(statements: Sequence[Statement], folding: Folding) -> Form:
     return Form(text, tuple(found.numbers))
 
 
+def sort(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """The primitives and kinds of statements, also of inner ones: equal wherever forms are."""
+    inner = core.walk(Block(list(statements)))
+    return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
+
+
 class _Form:
     def __init__(self, folding: Folding):
         self.folding = folding

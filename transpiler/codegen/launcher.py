@@ -19,7 +19,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.formed_errors import KernelErrors
-from calque.transpiler.codegen.kernel_forms import form
+from calque.transpiler.codegen.kernel_forms import form, sort
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.donation import NEW, donate
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
@@ -65,7 +65,7 @@ class Launcher(StatementWriter):
         """The launcher's statements."""
         self.kernels, self.launches = [], []
         self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
-        self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}
+        self._known: dict[Any, list[tuple[_Launch, Kernel]]] = {}  # by the sorts of statements
         self._unset: dict[str, Var] = {}
         body = super().function_body()
         body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
@@ -147,17 +147,19 @@ class Launcher(StatementWriter):
         params = sorted({inside(p): p for p in s.params}.values(), key=self.place_of)
         outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
         outs.sort(key=self.place_of)
-        text, values = form(s.body.statements, self.expressions.folding)
-        places = {v: k for k, v in enumerate(values)}
-        key = text, *(frozenset(places[v] for v in which) for which in (params, outs))
-        if key in self._known:
-            first, others = self._known[key]
-            here = dict(zip(others, values, strict=True))
-            return _Launch(first.name, *([here[v] for v in w] for w in (first.params, first.outs)))
+        alike = self._known.setdefault(sort([s]), [])
+        for first, kernel in alike:
+            key, values = self._form(s, params, outs)
+            known, others = self._form(kernel, first.params, first.outs)
+            if key == known:
+                here = dict(zip(others, values, strict=True))
+                given = ([here[v] for v in which] for which in (first.params, first.outs))
+                return _Launch(first.name, *given)
         title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
-        title += f"_{len(self._known) + 1}" if self._known else ""
+        count = sum(map(len, self._known.values()))
+        title += f"_{count + 1}" if count else ""
         made = _Launch(title, params, outs)
-        self._known[key] = made, values
+        alike.append((made, s))
         if outs:
             lines = [*lines, gast.Return(_one_or_tuple([name(inside(o)) for o in outs]))]
         taken = gast.arguments([_parameter(inside(p)) for p in params], [], None, [], [], None, [])
@@ -170,6 +172,14 @@ class Launcher(StatementWriter):
             self.kernels += [maker for maker in makers if maker not in self.kernels]
         self.kernels.append(gast.FunctionDef(title, taken, lines, decorators, None, None, []))
         return made
+
+    def _form(
+        self, s: Kernel, params: list[Var], outs: list[Var]
+    ) -> tuple[Any, tuple[Var, ...]]:
+        """A key that is equal for kernels that differ in values alone, and the values in order."""
+        text, values = form(s.body.statements, self.expressions.folding)
+        places = {v: k for k, v in enumerate(values)}
+        return (text, *(frozenset(places[v] for v in w) for w in (params, outs))), values
 
     def counter_of(self, s: For) -> str:
         """The name of a loop's counter."""

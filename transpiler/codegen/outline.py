@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from calque.transpiler.codegen.host_values import device_numbers
-from calque.transpiler.codegen.kernel_forms import form, period
+from calque.transpiler.codegen.kernel_forms import form, period, sort
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
@@ -60,6 +60,8 @@ class _Outline:
         self.explained = bool(program.function.kernel_options.get("explained"))
         self.uses = dict(program.uses())
         self.numbers = device_numbers(program) if target.grid else set[Var]()
+        made = [s for s in core.walk(program.body) if isinstance(s, Apply)]
+        self.checks = any(map(target.stands_alone, made))
         self.moved: set[int] = set()  # ids of the statements that are in kernels now
 
     def block(self, block: Block, depth: int) -> None:
@@ -164,7 +166,7 @@ class _Outline:
 
     def _kernels(self, run: list[Statement], depth: int) -> list[Kernel]:
         """One kernel of all statements, or several equal ones for statements that repeat."""
-        if depth == 1 and period([_sort(s) for s in run], _REPEATED):
+        if depth == 1 and period([sort([s]) for s in run], _REPEATED):
             size = period([self._form([s]) for s in run], _REPEATED)
             parts = [run[k : k + size] for k in range(0, len(run), size or len(run))]
             if size and len({self._form(part) for part in parts}) == 1:
@@ -219,6 +221,8 @@ class _Outline:
 
     def _checks(self, s: Statement) -> list[Statement]:
         """The checks that a statement reads, also by statements written within it, in order."""
+        if not self.checks:
+            return []
         free = core.free_vars(Block([s, *self._written_in([s])]))
         read = sorted(free, key=lambda v: self.program.index[v])
         found = [self.program.definition.get(v) for v in read]
@@ -251,12 +255,6 @@ def _atoms(statements: Sequence[Statement]) -> Iterator[Sequence[Atom]]:
 def _uses_in(statements: list[Statement]) -> Counter[Var]:
     """The number of uses of each Var in statements, at any depth."""
     return Counter(var for var, _ in uses_in(Block(statements)))
-
-
-def _sort(s: Statement) -> tuple[str, ...]:
-    """The primitives and statement types within a statement, as a cheap key for comparison."""
-    inner = core.walk(Block([s]))
-    return tuple(t.primitive.name if isinstance(t, Apply) else type(t).__name__ for t in inner)
 
 
 def _is_work(s: Statement) -> bool:

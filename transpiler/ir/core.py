@@ -287,6 +287,8 @@ def blocks_of(statement: Statement) -> tuple[Block, ...]:
 
 def operands(statement: Statement) -> tuple[Atom, ...]:
     """The atoms a statement reads itself, outside its blocks."""
+    if type(statement) is Apply:
+        return statement.args
     match statement:
         case Apply(args=args) | Effect(args=args):
             return args

@@ -75,6 +75,7 @@ class Memory:
         self._backs: dict[Var, tuple[WriteBack, ...]] = {}
         self.unwritable = 1 << len(program.vars)
         self.of = [0] * len(program.vars)
+        self._placed = 0  # the Vars that lie in any memory
         self.sources = self._sources()
         self.needed = self._ownership()
         for position, var in enumerate(program.function.params):
@@ -173,6 +174,8 @@ class Memory:
 
     def _set(self, var: Var, memory: int) -> None:
         self.of[self.program.index[var]] = memory
+        if memory:
+            self._placed |= self.program.bit(var)
 
     def _visit(self, block: Block) -> None:
         for s in block.statements:
@@ -278,7 +281,7 @@ class Memory:
     def _shared(self, s: For | While, kind: str) -> int:
         """The memory that carried values may share with each other and with other live values."""
         found = once = 0
-        for i in indices(self.live.around(s)):
+        for i in indices(self.live.around(s) & self._placed):
             found |= self.of[i]
         for k, atom in enumerate(s.inits if kind == "init" else s.body.results):
             if not self.copied(kind, s, k):
@@ -355,7 +358,7 @@ class Memory:
     def overlapping(self, live: int, memory: int) -> list[Var]:
         """The live Vars that may be in a set of memories."""
         memory &= ~self.unwritable
-        return [self.program.vars[i] for i in indices(live) if self.of[i] & memory]
+        return [self.program.vars[i] for i in indices(live & self._placed) if self.of[i] & memory]
 
     def _carry_conflict(
         self, s: For | While, k: int, shared: dict[str, int]

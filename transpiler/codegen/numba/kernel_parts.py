@@ -54,12 +54,15 @@ _LONGEST = 40  # letters
 
 def in_parts(trees: Sequence[Any], notes: Notes, reserved: Iterable[str]) -> list[Any]:
     """The functions of a module, with the parts of long kernels before each."""
+    split = [t for t in trees if _is_proven(t) and sum(1 for _ in _candidates(t.body)) >= MANY]
+    if not split:
+        return list(trees)
     taken = {*reserved, *(n for t in trees for n, _ in mentions(t))}
     taken |= {t.name for t in trees} | {a.id for t in trees for a in t.args.args}
     parts = _Parts(notes, taken)
     made: list[Any] = []
     for tree in trees:
-        if _is_proven(tree) and sum(1 for _ in _candidates(tree.body)) >= MANY:
+        if tree in split:
             parts.split(tree)
             made += parts.new
             parts.new = []

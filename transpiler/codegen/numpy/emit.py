@@ -8,10 +8,10 @@ values folded into their uses (``folding``), names, ``statement_writer``, and te
 from __future__ import annotations
 
 import ast
-import builtins
 import re
+import symtable
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.outline import outline
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
-from calque.transpiler.codegen.text.folding import Folding, is_choice
+from calque.transpiler.codegen.text.folding import Folding, choices_in
 from calque.transpiler.codegen.text.instances import import_name, reserved_names
 from calque.transpiler.codegen.text.layout import Notes, to_text
 from calque.transpiler.codegen.text.names import Names
@@ -61,7 +61,8 @@ _FEW_ATTEMPTS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
 _FEW_READS = 2
 _FEW_SPLITS = 6
-_CALLED = ("range", "float", "int", "bool", "complex", "abs", "type", "print", "len", "slice")
+# builtins that the text calls and that a user may have used as a variable's name
+_BUILTINS = ("abs", "bool", "complex", "float", "int", "len", "print", "range", "slice", "type")
 
 
 def emit_function(
@@ -146,7 +147,7 @@ def _placed(
     local = _bound_leaves(program, paths)
     if kernels is not NUMPY:
         local += _called_like(function, paths, kernels)
-        choices = {id(s) for s in core.walk(program.body) if is_choice(s, frozenset())}
+        choices = choices_in(program, frozenset())
         groups = Groups(program, choices, paths.keys() - set(local))
         named = named_numbers(program) if kernels.grid else frozenset()
         asked = [a for s in made if kernels.stands_alone(s) for a in s.args]
@@ -199,7 +200,7 @@ def _writer(
     kind: type[StatementWriter],
     earlier: StatementWriter | None,
 ) -> StatementWriter:
-    choices = {id(s) for s in core.walk(program.body) if is_choice(s, bound)}
+    choices = choices_in(program, bound)
     alike = earlier is not None and earlier.choices == choices
     groups = earlier.groups if earlier and alike else Groups(program, choices, set(paths))
     folding = Folding(program, memory, groups, bound, choices)
@@ -215,13 +216,8 @@ def _writer(
 
 def _reserved(function: core.Function, kernels: Target) -> list[str]:
     """The names with another meaning in a function's text."""
-    own = [*argument_names(function), *function.imports, *function.helpers, *_builtins_used()]
+    own = [*argument_names(function), *function.imports, *function.helpers, *_BUILTINS]
     return own + sorted(kernels.words)
-
-
-def _builtins_used() -> list[str]:
-    """Builtins that the text calls and that a user may have used as a variable's name."""
-    return [n for n in dir(builtins) if n in _CALLED]
 
 
 def _definition(
@@ -262,7 +258,7 @@ def emit_module(
     header = "\n".join([title, "", *provenance]).rstrip() if provenance else title
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
-    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    used = set(_names_used(symtable.symtable(text, "", "exec")))
     lines, ahead, behind = imports(function, used), "", ""
     if kernels is not NUMPY:
         more, ahead, behind = kernel_imports(used, support)
@@ -272,6 +268,13 @@ def emit_module(
     body = "\n\n\n".join([part.strip("\n") for part in (ahead, text, behind) if part]) + "\n"
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
+
+
+def _names_used(table: symtable.SymbolTable) -> Iterator[str]:
+    """The names that a scope and those within it read."""
+    yield from (symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced())
+    for inner in table.get_children():
+        yield from _names_used(inner)
 
 
 def _apart(definitions: str, own: set[str]) -> str:

@@ -16,6 +16,7 @@ class Groups:
         self.program = program
         self._group = list(range(len(program.vars)))
         self.members = [1 << i for i in range(len(program.vars))]
+        self.joined = 0  # the Vars whose groups have other members
         self._clash = list(program.once(Liveness).clash)
         self._paths = program.mask(paths)
         self._uses = program.uses()
@@ -31,13 +32,12 @@ class Groups:
 
     def shared(self, var: Var) -> bool:
         """True if a Var's group has other members."""
-        mask = self.members[self.of(var)]
-        return bool(mask & (mask - 1))
+        return bool(self.joined & self.program.bit(var))
 
     def whole(self, mask: int) -> int:
         """The union of the groups of some Vars."""
-        found = 0
-        for var in self.program.members(mask):
+        found = mask
+        for var in self.program.members(mask & self.joined):
             found |= self.members[self.of(var)]
         return found
 
@@ -63,6 +63,7 @@ class Groups:
         for var in self.program.members(self.members[second]):
             self._group[self.program.index[var]] = first
         self.members[first] |= self.members[second]
+        self.joined |= self.members[first]
         self._clash[first] |= self._clash[second]
 
     def _join_all(self, choices: set[int]) -> None:

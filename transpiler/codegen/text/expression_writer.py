@@ -70,8 +70,7 @@ class ExpressionWriter:
         for var, (path, _) in paths.items():
             path.argument = var
         self._aliases: dict[Var, str] = {}  # names in kernels for leaves of arguments
-        types = [v.type for v in program.vars if not v.type.weak]
-        self.narrow = any(t.dtype.char not in "?ldD" for t in types)  # dtypes of less than 64 bits
+        self.narrow = program.once(_has_narrow_types)
 
     def atom(self, atom: Atom, others: Sequence[Atom] = ()) -> Any:
         """The tree of an atom among the other operands of its operation."""
@@ -281,6 +280,11 @@ class ExpressionWriter:
             and atom in self.folding.folded
             and isinstance(self.program.definition[atom], Apply)
         )
+
+
+def _has_narrow_types(program: PrintedProgram) -> bool:
+    """True if some value has a dtype of less than 64 bits."""
+    return any(v.type.dtype.char not in "?ldD" for v in program.vars if not v.type.weak)
 
 
 def _is_below_zero(atom: Atom) -> bool:

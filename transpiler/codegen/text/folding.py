@@ -45,6 +45,15 @@ def is_choice(s: Statement, bound: frozenset[Var]) -> bool:
     return _pure(s.then, bound) and _pure(s.orelse, bound)
 
 
+def choices_in(program: PrintedProgram, bound: frozenset[Var]) -> set[int]:
+    """The ids of the branches that are written as expressions; ``bound`` Vars have a name."""
+    return {id(s) for s in program.once(_choices) if not bound or is_choice(s, bound)}
+
+
+def _choices(program: PrintedProgram) -> list[Statement]:
+    return [s for s in core.walk(program.body) if is_choice(s, frozenset())]
+
+
 def _pure(block: Block, bound: frozenset[Var]) -> bool:
     used: dict[Var, int] = {}
     for s in block.statements:
@@ -77,6 +86,39 @@ def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) ->
     )
 
 
+class _Readers:
+    """Where each Var is read (by a block's results: no statement), and what is carried."""
+
+    def __init__(self, program: PrintedProgram):
+        self.uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
+        self.moved: set[Var] = set()
+        self.handed: set[Var] = set()  # parameters and results of kernels
+        self.places: dict[int, int] = {}  # positions of statements in their blocks
+        self._block(program.body)
+
+    def _block(self, block: Block) -> None:
+        for place, s in enumerate(block.statements):
+            self.places[id(s)] = place
+            if isinstance(s, Kernel):
+                self.handed.update(s.params, s.outs)
+                self._block(s.body)
+                continue
+            for atom in core.operands(s):
+                if isinstance(atom, Var):
+                    self.uses.setdefault(atom, []).append((block, s))
+            for inner in core.blocks_of(s):
+                self._block(inner)
+            pairs: list[tuple[Any, Var]] = []
+            if isinstance(s, (For, While)):
+                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
+            elif isinstance(s, If):
+                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
+            self.moved |= {a for a, phi in pairs if isinstance(a, Var) and a.name == phi.name}
+        for atom in block.results:
+            if isinstance(atom, Var) and atom not in self.handed:
+                self.uses.setdefault(atom, []).append((block, None))
+
+
 class Folding:
     """The set of folded Vars, and the Vars that are read when an atom is printed."""
 
@@ -95,36 +137,11 @@ class Folding:
         self._sized: dict[Var, int] = {}  # of these, the ones of which only sizes are read
         self._touched: dict[Var, int] = {}
         self._changes = StatementRanges(lambda s: (program.defined(s), memory.writes(s)))
-        self._uses: dict[Var, list[tuple[Block, Statement | None]]] = {}
-        self._moved: set[Var] = set()
-        self._handed: set[Var] = set()  # parameters and results of kernels
         self._collective: set[Var] = set()  # folded calls that every device must execute
-        self._places: dict[int, int] = {}  # positions of statements in their blocks
-        self._index(program.body)
+        readers = program.once(_Readers)
+        self._uses, self._moved = readers.uses, readers.moved
+        self._handed, self._places = readers.handed, readers.places
         self._block(program.body)
-
-    def _index(self, block: Block) -> None:
-        """Note where each Var is read (a block's results: no statement), and what is carried."""
-        for place, s in enumerate(block.statements):
-            self._places[id(s)] = place
-            if isinstance(s, Kernel):
-                self._handed.update(s.params, s.outs)
-                self._index(s.body)
-                continue
-            for atom in core.operands(s):
-                if isinstance(atom, Var):
-                    self._uses.setdefault(atom, []).append((block, s))
-            for inner in core.blocks_of(s):
-                self._index(inner)
-            pairs: list[tuple[Any, Var]] = []
-            if isinstance(s, (For, While)):
-                pairs = [*zip(s.body.results, s.phis), *zip(s.inits, s.phis)]
-            elif isinstance(s, If):
-                pairs = [*zip(s.then.results, s.outs), *zip(s.orelse.results, s.outs)]
-            self._moved |= {a for a, phi in pairs if isinstance(a, Var) and a.name == phi.name}
-        for atom in block.results:
-            if isinstance(atom, Var) and atom not in self._handed:
-                self._uses.setdefault(atom, []).append((block, None))
 
     # queries
 
@@ -147,7 +164,7 @@ class Folding:
 
     def skip(self, s: Statement) -> bool:
         """True if a statement is only written within others."""
-        return bool(s.outs) and all(out in self.folded for out in s.outs)
+        return bool(s.outs) and self.folded.issuperset(s.outs)
 
     # the decision
 
@@ -265,7 +282,7 @@ class Folding:
     def _otherwise_sized(self, mask: int) -> int:
         """The values that share a variable with one of the Vars but have other dimensions."""
         found = 0
-        for var in self.program.members(mask):
+        for var in self.program.members(mask & self.groups.joined):
             together = self.program.members(self.groups.whole(self.program.bit(var)))
             found |= self.program.mask(v for v in together if v.type.dims != var.type.dims)
         return found

@@ -54,8 +54,8 @@ class Names:
         for var in program.function.params:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
-        self._stores, self._loaded = _accesses(program)
-        self._roles = Roles(program.body, _of_the_user, program.definition)
+        self._stores, self._loaded = program.once(_accesses)
+        self._roles = program.once(_roles)
         order = list(self._bound(program.body, skip, 0))
         for group in order:
             if group not in self.given and groups.names(group):
@@ -227,6 +227,10 @@ class Names:
         if isinstance(made, Apply) and made.primitive is getitem:
             return self._named(made.args[0])
         return None
+
+
+def _roles(program: PrintedProgram) -> Roles:
+    return Roles(program.body, _of_the_user, program.definition)
 
 
 def _of_the_user(atom: Atom) -> str | None:
