@@ -67,10 +67,12 @@ class Launcher(StatementWriter):
         self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
         self._known: dict[Any, list[tuple[_Launch, Kernel]]] = {}  # by the sorts of statements
         self._unset: dict[str, Var] = {}
-        body = super().function_body()
+        return super().function_body()
+
+    def finish(self, body: list[Any]) -> None:
+        """Create variables that may be unset, and let arrays reuse memory."""
         body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
         donate(body, self.program, self.memory, self.expressions, self.notes)
-        return body
 
     def _block(self, block: Block, depth: int) -> list[Any]:
         """Write a block of the launcher with comments for phases only; kernels have the others."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from calque.transpiler.errors import CoreError
@@ -23,6 +24,7 @@ from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.alias import WriteBack, surely_view, viewed, write_backs
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, indices
+from calque.transpiler.memory.statement_ranges import StatementRanges
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.shapes import read_only
 
@@ -109,6 +111,11 @@ class Memory:
             for inner in block.statements:
                 found |= self.writes(inner)
         return found & ~self.unwritable
+
+    @cached_property
+    def changes(self) -> StatementRanges:
+        """The names that statements bind, and the memory that they change."""
+        return StatementRanges(lambda s: (self.program.defined(s), self.writes(s)))
 
     # ownership
 

@@ -77,10 +77,13 @@ class CudaLauncher(Launcher):
         self._grid: Grid | None = None
         self._scanned: dict[int, Scanned] = {}
         self._checks = False
-        body = super().function_body()
+        return super().function_body()
+
+    def finish(self, body: list[Any]) -> None:
+        """Raise what earlier kernels found, before everything else."""
+        super().finish(body)
         if self._checks:
             body.insert(0, gast.Expr(call(name("raise_if_outside"))))
-        return body
 
     @cached_property
     def device(self) -> set[Var]:

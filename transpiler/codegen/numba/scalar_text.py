@@ -6,6 +6,7 @@ Numba promotes as C does where NumPy 2 does not: a Python float among float32 nu
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -337,8 +338,7 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
     function = s.primitive.function
     if isinstance(function, np.ufunc):
         given = [_PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types]
-        found = function.resolve_dtypes((*given, *[None] * function.nout))
-        return [np.dtype("f4") if d == np.float16 else d for d in found]
+        return list(_resolved(function, *given))
     if s.primitive is where:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
@@ -347,6 +347,12 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
     if s.out.type.dtype.kind == "b" or kept:
         return [t.dtype for t in types]
     return [s.out.type.dtype] * len(types)
+
+
+@lru_cache(maxsize=1024)
+def _resolved(function: np.ufunc, *given: Any) -> list[np.dtype]:
+    found = function.resolve_dtypes((*given, *[None] * function.nout))
+    return [np.dtype("f4") if d == np.float16 else d for d in found]
 
 
 _PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}

@@ -103,16 +103,15 @@ def written_function(
 
     writer: StatementWriter | None = None
 
-    def written(bound: frozenset[Var]) -> tuple[StatementWriter, list[Any]]:
+    def written(bound: frozenset[Var]) -> StatementWriter:
         earlier = None if kernels.grid else writer
         made = _writer(program, memory, spelled, bound, comments, kernels, kind, earlier)
-        bindings = [(var, paths[var][0]) for var in local]
-        trees = _definition(function, made, bindings, asking)
+        made.body = made.function_body()
         made.earlier = None
-        return made, trees
+        return made
 
     for remaining in reversed(range(_ATTEMPTS)):
-        writer, trees = written(bound)
+        writer = written(bound)
         split = frozenset(writer.too_long)
         few = remaining < _ATTEMPTS - _FEW_ATTEMPTS and _MANY * len(split) <= len(made)
         if few or not split or not remaining:
@@ -120,9 +119,10 @@ def written_function(
         earlier, bound = bound, bound | split
     if len(bound - own) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
         for var in sorted(earlier - own, key=lambda v: program.index[v]):
-            other, fewer = written(bound - {var})
+            other = written(bound - {var})
             if not other.too_long:
-                writer, trees, bound = other, fewer, bound - {var}
+                writer, bound = other, bound - {var}
+    trees = _definition(function, writer, [(var, paths[var][0]) for var in local], asking)
     if kernels.has_parts:
         trees = in_parts(trees, writer.notes, _reserved(function, kernels))
     return writer, trees
@@ -231,7 +231,8 @@ def _definition(
         for var, path in local
     ]
     top += size_checks(function, asking) if asking is not None else []
-    body = writer.function_body()
+    body = writer.body
+    writer.finish(body)
     if top and writer.notes.is_note(body[0]):
         top.append(writer.notes.blank())
     body = top + body

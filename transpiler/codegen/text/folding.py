@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.statement_ranges import StatementRanges
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.effects import is_store
@@ -136,7 +135,7 @@ class Folding:
         self._leaves: dict[Var, int] = {}
         self._sized: dict[Var, int] = {}  # of these, the ones of which only sizes are read
         self._touched: dict[Var, int] = {}
-        self._changes = StatementRanges(lambda s: (program.defined(s), memory.writes(s)))
+        self._changes = memory.changes
         self._collective: set[Var] = set()  # folded calls that every device must execute
         readers = program.once(_Readers)
         self._uses, self._moved = readers.uses, readers.moved

@@ -164,7 +164,7 @@ class Names:
         word = next((v.word for v in members if v.word), None)
         wish = self._hints.get(group) or word or self.describe(first)
         self._stems[group] = self._root(first) or wish
-        if wish in dir(builtins) or not wish.isidentifier() or keyword.iskeyword(wish):
+        if hasattr(builtins, wish) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
         elements = [f"{wish}_{word}" for word in self._places(group, wish)]

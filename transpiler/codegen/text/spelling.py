@@ -24,26 +24,36 @@ _PLACE = re.compile(r"place_(\d+)_$")
 _KNOWN_FLOATS = {np.pi: "pi", np.e: "e", np.inf: "inf"}
 
 
+_LOAD, _STORE = gast.Load(), gast.Store()
+
+
+def _node(kind: Any, /, **fields: Any) -> Any:
+    """A node with all its fields; its ``__init__`` would set one by one."""
+    made = kind.__new__(kind)
+    made.__dict__.update(fields)
+    return made
+
+
 def name(identifier: str, shows: Var | None = None) -> gast.Name:
     """The tree of a name that is read; it ``shows`` a value, as others may share the name."""
-    made = gast.Name(identifier, gast.Load(), None, None)
-    made.shows = shows
-    return made
+    return _node(
+        gast.Name, id=identifier, ctx=_LOAD, annotation=None, type_comment=None, shows=shows
+    )
 
 
 def constant(value: Any) -> gast.Constant:
     """The tree of a constant."""
-    return gast.Constant(value, None)
+    return _node(gast.Constant, value=value, kind=None)
 
 
 def attribute(value: gast.AST, field: str) -> gast.Attribute:
     """``value.field``."""
-    return gast.Attribute(value, field, gast.Load())
+    return _node(gast.Attribute, value=value, attr=field, ctx=_LOAD)
 
 
 def call(function: gast.AST, *args: gast.AST) -> gast.Call:
     """``function(*args)``."""
-    return gast.Call(function, list(args), [])
+    return _node(gast.Call, func=function, args=list(args), keywords=[])
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +103,8 @@ def _name_maker(found: gast.Name) -> Maker:
         return lambda trees: trees[k]
     if found.id in ("nan", "inf"):
         return lambda trees: attribute(name("np"), found.id)
-    return lambda trees: gast.Name(found.id, found.ctx, None, None)
+    fields = {"id": found.id, "ctx": found.ctx, "annotation": None, "type_comment": None}
+    return lambda trees: _node(gast.Name, **fields)
 
 
 @lru_cache(maxsize=4096)
@@ -120,8 +131,8 @@ def template(primitive: Any, args: Sequence[Atom], params: dict[str, Any]) -> st
 def target(tree: Any) -> Any:
     """The tree as an assignment target."""
     if isinstance(tree, gast.Name):
-        made = gast.Name(tree.id, gast.Store(), None, None)
-        made.shows = getattr(tree, "shows", None)
+        made = name(tree.id, getattr(tree, "shows", None))
+        made.ctx = _STORE
         return made
     if isinstance(tree, gast.Subscript):
         return gast.Subscript(tree.value, tree.slice, gast.Store())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import gast
@@ -69,6 +69,7 @@ class StatementWriter:
         self.memory = expressions.folding.memory
         self.widths = Widths(expressions)
         self.too_long: list[Var] = []
+        self.body: list[Any] = []
         self._quoted: Any = None  # the statement of the last comment
         self._noted = ""  # the last comment, if it was a note
         self._uses = program.uses()
@@ -85,6 +86,9 @@ class StatementWriter:
         if returned is not None:
             body.append(placed(gast.Return(returned), self._origin_of(self.program.body.results)))
         return body or [gast.Return(constant(None))]
+
+    def finish(self, body: list[Any]) -> None:
+        """Change the statements of a function whose lines have their final lengths, in place."""
 
     def _origin_of(self, atoms: Sequence[Atom]) -> Origin | None:
         """The origin of the folded values that a ``return`` or an assignment computes."""
@@ -463,6 +467,7 @@ def _is_compound(line: str) -> bool:
     return first in ("if", "elif", "else", "for", "while", "with")
 
 
+@lru_cache(maxsize=1024)
 def _quoted(statement: str, room: int) -> list[str]:
     """The user's statement as lines of a comment; only its head if it has a block."""
     lines = statement.strip().split("\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from calque.transpiler.ir.core import Apply, Block, Statement
+from calque.transpiler.ir.core import Block, Statement
 
 Change = tuple[int, int]  # bit masks of the names that are bound and the memory that is written
 _WIDTH = 16  # entries of one row that are combined into one of the next
@@ -16,13 +16,11 @@ class StatementRanges:
 
     def __init__(self, of: Callable[[Statement], Change]):
         self._of = of
-        self._known: dict[int, Change] = {}  # by the id of a statement that holds others
+        self._known: dict[int, Change] = {}  # by the id of a statement
         self._rows: dict[int, list[list[Change]]] = {}  # by the id of a block
 
     def of(self, s: Statement) -> Change:
         """The changes that one statement makes, also within its blocks."""
-        if isinstance(s, Apply):
-            return self._of(s)
         if id(s) not in self._known:
             self._known[id(s)] = self._of(s)
         return self._known[id(s)]
