@@ -73,7 +73,7 @@ def test_iterations_that_share_none_are_mostly_told_apart() -> None:
 
 @pytest.mark.parametrize("seed", sampled(SEEDS, 200))
 def test_a_distance_is_that_of_all_pairs(seed: int) -> None:
-    """Where the test names one distance, or none, isl finds no pair of another one."""
+    """If the test names one distance, or none, isl finds no pair at another one."""
     pick = random.Random(seed)
     builder, n = Builder(["n"]), symbol("n")
     builder.dims.ranges["i"] = (0, n - 1)

@@ -23,8 +23,11 @@ from battery import oracle
 from battery.registry import load
 from calque.transpiler import pipeline
 from calque.transpiler.autodiff import reverse
+from calque.transpiler.codegen.numba.numba_target import NUMBA
+from calque.transpiler.codegen.printing_passes import Printing
 from calque.transpiler.ir import core
 from calque.transpiler.ir.pass_manager import Pass, Work, violations
+from calque.transpiler.memory.printed_program import PrintedProgram
 
 PASSES = pipeline.KERNEL_PASSES
 SAMPLE = 2  # programs for each other order, but with CALQUE_TESTS=all
@@ -91,6 +94,11 @@ def test_the_declared_order_holds() -> None:
     core_passes, of_reverse = pipeline.CORE_PASSES, (reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP)
     for passes in (core_passes, core_passes + pipeline.CHECKED, PASSES, *of_reverse):
         assert list(violations(passes)) == []
+
+
+def test_the_declared_order_of_printing_holds() -> None:
+    empty = PrintedProgram(core.Function("f", [], core.Block(), None), core.Block())
+    assert list(violations(Printing(empty, NUMBA).passes())) == []
 
 
 def test_many_orders_are_free() -> None:

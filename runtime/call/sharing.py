@@ -32,7 +32,7 @@ _ENVIRONMENT = ("CALQUE_JIT", "CALQUE_CACHE", "CALQUE_DEBUG", "CALQUE_PRINT_AFTE
 
 
 class _Shared(dict[Any, Any]):
-    """What is generated of ``owner``; no copy or pickle of the owner takes it along."""
+    """The programs generated of ``owner``; no copy or pickle of the owner takes them along."""
 
     def __init__(self, owner: Any = None):
         super().__init__()
@@ -52,7 +52,7 @@ def shared(function: Any, chain: Any, make: Callable[[], Any]) -> Any:
 
 
 def table_of(owner: Any) -> dict[Any, Any]:
-    """What is generated of a function or an instance, among its own attributes if it has any."""
+    """The programs of a function or an instance, kept among its own attributes if it has any."""
     try:
         attributes = vars(owner)
         table = attributes.get(_ATTRIBUTE)

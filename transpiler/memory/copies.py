@@ -6,7 +6,6 @@ from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.ir.effects import is_store
-from calque.transpiler.memory.accumulation import accumulate_in_place
 from calque.transpiler.memory.bufferize import CopyLocation, Memory, copy_locations, settle
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram
@@ -17,8 +16,6 @@ from calque.transpiler.primitives.shapes import size_of_axis
 
 def place_copies(program: PrintedProgram) -> Memory:
     """Make every store safe to print in place; store final values into written parameters."""
-    _sizes_first(program)
-    accumulate_in_place(program)
     memory = _settle(program)
     for position, result in sorted(program.function.written.items()):
         param, value = program.function.params[position], program.body.results[result]
@@ -35,7 +32,7 @@ def place_copies(program: PrintedProgram) -> Memory:
     return memory
 
 
-def _sizes_first(program: PrintedProgram) -> None:
+def read_sizes_first(program: PrintedProgram) -> None:
     """Read the sizes of written arguments first, so that no later read keeps an old version."""
     written = {program.function.params[k] for k in program.function.written}
     known: dict[tuple[Atom, int], Var] = {}

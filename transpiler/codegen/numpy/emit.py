@@ -27,7 +27,7 @@ from calque.transpiler.codegen.numba.called_functions import (
 from calque.transpiler.codegen.numba.kernel_parts import in_parts
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
-from calque.transpiler.codegen.outline import outline
+from calque.transpiler.codegen.printing_passes import Printing
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.folding import Folding, choices_in
@@ -38,7 +38,6 @@ from calque.transpiler.codegen.text.origins import origins_in
 from calque.transpiler.codegen.text.signature import (
     argument_names,
     arguments,
-    leaf_paths,
     name_parameters,
     result_tree,
 )
@@ -47,10 +46,8 @@ from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Var
-from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.target import NUMPY, Target
-from calque.transpiler.memory.bufferize import Memory, settled_again
-from calque.transpiler.memory.copies import place_copies
+from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
 
@@ -59,7 +56,6 @@ Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
 _ATTEMPTS = 12
 _FEW_ATTEMPTS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements may be wrapped
 SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
-_FEW_READS = 2
 _FEW_SPLITS = 6
 # builtins that the text calls and that a user may have used as a variable's name
 _BUILTINS = ("abs", "bool", "complex", "float", "int", "len", "print", "range", "slice", "type")
@@ -94,32 +90,33 @@ def written_function(
     kind: type[StatementWriter],
 ) -> tuple[StatementWriter, list[Any]]:
     """The writer of a function's text, of the target's ``kind``, and the trees that it wrote."""
-    program, memory, paths, local = _placed(function, kernels)
+    printing = _prepared(function, kernels)
+    program, memory = printing.program, printing.memory
+    paths, local = printing.paths, printing.named_leaves
     spelled = {var: path for var, path in paths.items() if var not in local}
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     own = frozenset(o for s in made if kernels.stands_alone(s) for o in s.outs)
     own |= named_numbers(program) if kernels.grid else own
     earlier = bound = own
 
-    writer: StatementWriter | None = None
-
-    def written(bound: frozenset[Var]) -> StatementWriter:
-        earlier = None if kernels.grid else writer
-        made = _writer(program, memory, spelled, bound, comments, kernels, kind, earlier)
+    def written(bound: frozenset[Var], last: StatementWriter | None) -> StatementWriter:
+        last = None if kernels.grid else last
+        made = _writer(program, memory, spelled, bound, comments, kernels, kind, last)
         made.body = made.function_body()
         made.earlier = None
         return made
 
+    writer = written(bound, None)
     for remaining in reversed(range(_ATTEMPTS)):
-        writer = written(bound)
         split = frozenset(writer.too_long)
         few = remaining < _ATTEMPTS - _FEW_ATTEMPTS and _MANY * len(split) <= len(made)
         if few or not split or not remaining:
             break
         earlier, bound = bound, bound | split
+        writer = written(bound, writer)
     if len(bound - own) <= _FEW_SPLITS:  # a later split may have made an earlier one needless
         for var in sorted(earlier - own, key=lambda v: program.index[v]):
-            other = written(bound - {var})
+            other = written(bound - {var}, writer)
             if not other.too_long:
                 writer, bound = other, bound - {var}
     trees = _definition(function, writer, [(var, paths[var][0]) for var in local], asking)
@@ -130,33 +127,18 @@ def written_function(
 
 def outlined(function: core.Function, kernels: Target) -> core.Function:
     """A function prepared for a target: with copies before in-place stores, and with kernels."""
-    program, *_ = _placed(function, kernels)
-    return replace(function, body=program.body)
+    return replace(function, body=_prepared(function, kernels).program.body)
 
 
-def _placed(
-    function: core.Function, kernels: Target
-) -> tuple[PrintedProgram, Memory, dict[Var, Any], list[Var]]:
-    """A copy to print, its memory, access paths of leaves, and leaves to name."""
+def _prepared(function: core.Function, kernels: Target) -> Printing:
+    """A copy of a function, after the passes before its text."""
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     program.called = _imported(function, made, kernels.words & LAUNCHER_FUNCTIONS)
-    memory = place_copies(program)
-    paths = leaf_paths(function)
-    local = _bound_leaves(program, paths)
-    if kernels is not NUMPY:
-        local += _called_like(function, paths, kernels)
-        choices = choices_in(program, frozenset())
-        groups = Groups(program, choices, paths.keys() - set(local))
-        named = named_numbers(program) if kernels.grid else frozenset()
-        asked = [a for s in made if kernels.stands_alone(s) for a in s.args]
-        named |= {a for a in asked if isinstance(a, Var) and not a.type.weak}
-        folding = Folding(program, memory, groups, named, choices)
-        copied = replace(function, body=program.body)
-        watched("outline", copied, lambda: outline(program, folding, kernels))
-        memory = settled_again(memory)
-    return program, memory, paths, local
+    printing = Printing(program, kernels)
+    printing.run()
+    return printing
 
 
 def _imported(
@@ -169,25 +151,6 @@ def _imported(
     taken = reserved_names(function) | ours
     result_tree(function.result, function, lambda position: constant(None))
     return {(m, path): import_name(function, m, path, taken) for m, path in own}
-
-
-def _bound_leaves(program: PrintedProgram, paths: dict[Var, Any]) -> list[Var]:
-    """The leaves of structured arguments with enough reads to get a name."""
-    uses = program.uses()
-    return [var for var in program.function.params if var in paths and uses[var] > _FEW_READS]
-
-
-def _called_like(
-    function: core.Function, paths: dict[Var, Any], kernels: Target
-) -> list[Var]:
-    """The arguments named like a function that kernels call; they get another name inside."""
-    found = []
-    for parameter in function.signature:
-        if isinstance(parameter.tree, Var) and parameter.name in kernels.words:
-            parameter.tree.name = f"{parameter.name}_given"
-            paths[parameter.tree] = (name(parameter.name), parameter.tree.name)
-            found.append(parameter.tree)
-    return found
 
 
 def _writer(

@@ -86,7 +86,7 @@ def _leads_into(program: PrintedProgram, s: Statement, use: Statement | None) ->
 
 
 class _Readers:
-    """Where each Var is read (by a block's results: no statement), and what is carried."""
+    """The readers of each Var (of a block's results: no statement), and the carried ones."""
 
     def __init__(self, program: PrintedProgram):
         self.uses: dict[Var, list[tuple[Block, Statement | None]]] = {}

@@ -24,7 +24,7 @@ Opened = Callable[[Any, Any], list[Any]]  # the parts of a value, as a structure
 
 
 class Description:
-    """What every path knows of a location's value."""
+    """The facts on a location's value that every path knows."""
 
     def instantiate(self, leaves: Callable[[ArrayType], Any], clash: Callable[[str], Any]) -> Any:
         """A value of the description, its leaves made by ``leaves``."""
