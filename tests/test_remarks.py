@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from remark_programs import PROGRAMS
 
 import calque
 from calque import cli
@@ -90,6 +94,20 @@ def test_remarks_are_printed_where_the_environment_asks(
     assert "interchange: line 9, for j is rewritten" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "fn", "args", "words", "quoted"),
+    PROGRAMS,
+    ids=[f"{name}-{fn.__name__}" for name, fn, *_ in PROGRAMS],
+)
+def test_a_pass_says_why(
+    name: str, fn: Callable[..., Any], args: tuple[Any, ...], words: str, quoted: str
+) -> None:
+    text = calque.explain(fn, *args, why=name)
+    line = re.escape(f"{words}\n").replace(r"\*", r"line \d+")
+    assert re.search(rf"^{name}: line \d+, \w+ ?\w* {line}", text, re.MULTILINE), text
+    assert re.search(rf"^    \d+: {re.escape(quoted)}$", text, re.MULTILINE), text
+
+
 def test_every_pass_that_explains_itself_gives_a_remark(file: Path) -> None:
     """A pass is not declared to explain itself without a remark on some loop of these programs."""
     asked = {each.name for each in pipeline.KERNEL_PASSES if each.explains}
@@ -98,4 +116,5 @@ def test_every_pass_that_explains_itself_gives_a_remark(file: Path) -> None:
         fn = function(file, name)
         said += calque.explain(fn, *args, why="all")
         said += calque.explain(calque.grad(lambda *a, fn=fn: np.sum(fn(*a))), *args, why="all")
+    said += "".join(calque.explain(fn, *args, why=name) for name, fn, args, *_ in PROGRAMS)
     assert asked <= {line.partition(":")[0] for line in said.splitlines()}

@@ -239,6 +239,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         when=_on_cores,
         optional=True,
+        explains=True,
     ),
     Pass(
         "interchange",

@@ -42,11 +42,12 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.loops.code_motion import Done, done_before
-from calque.transpiler.loops.parallelize import is_independent
+from calque.transpiler.loops.parallelize import judged
 from calque.transpiler.loops.privatization import PrivatizedRows
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
@@ -108,18 +109,35 @@ class _Interchange:
 
     def interchanged(self) -> list[Statement] | None:
         """The statements that replace the loop; None if it stays."""
-        loop = self.loop
-        numbers = [out for out in loop.outs if not out.type.ndim]
-        if len(numbers) == len(loop.outs) or any(out in self.later for out in numbers):
+        loop, builder = self.loop, self.builder
+        before: list[Statement] = []
+        found: list[Statement] | Refused | None = self._unfit_results() or self._irregular()
+        found = found or _old_version(loop.body, set())
+        if found is None:
+            before = done_before(loop, builder, self.divides, self.known)
+            found = self._divides() or self._around_all()
+        if isinstance(found, Refused):
+            missed(builder, "interchange_outward", loop, found)
+            return [*before, loop] if before else None
+        applied(builder, "interchange_outward", loop)
+        return [*before, *found]
+
+    def _unfit_results(self) -> Refused | None:
+        """The reason if the loop carries no array, or a number that is read after it."""
+        outs, origin = self.loop.outs, self.loop.origin
+        numbers = [out for out in outs if not out.type.ndim]
+        if len(numbers) == len(outs):
+            return Refused("it carries no array")
+        read = next((out for out in numbers if out in self.later), None)
+        if read is None:
             return None
-        if not self._collect(loop.body) or not self.element_loops or not self._alike():
-            return None
-        if not _each_version_once(loop.body, set()):
-            return None
-        before = done_before(loop, self.builder, self.divides, self.known)
-        divides = any(map(self.divides, self._outside_element_loops(loop.body)))
-        interchanged = None if divides else self._around_all()
-        return [*before, *(interchanged or [loop])] if before or interchanged else None
+        return Refused(f"{read.name or 'a number'} of {{0}} is read after it", (origin,))
+
+    def _divides(self) -> Refused | None:
+        """The reason if a statement between the element loops may divide by zero."""
+        statements = self._outside_element_loops(self.loop.body)
+        found = next(filter(self.divides, statements), None)
+        return Refused("{0} may divide by zero", (found.origin,)) if found else None
 
     def _outside_element_loops(self, block: Block) -> Iterator[Statement]:
         """Yield the statements of a block at any depth, but not those inside the element loops."""
@@ -129,32 +147,30 @@ class _Interchange:
                 for inner in core.blocks_of(s):
                     yield from self._outside_element_loops(inner)
 
-    def _around_all(self) -> list[Statement] | None:
-        """The loop over rows or strips with the user's loop inside; None if it is not legal."""
+    def _around_all(self) -> list[Statement] | Refused:
+        """The loop over rows or strips with the user's loop inside, or the reason against it."""
         with self.builder.block() as made, self.builder.at(self.loop.origin):
             rows = self._rows()
-            if rows is not None and not self._across() and not self._nested():
+            if isinstance(rows, For) and not self._across() and not self._nested():
                 rows = self._parts()
-            if rows is None:
-                return None
+            if isinstance(rows, Refused):
+                return rows
             rows.parallel = rows.scheduled = True
             self.builder.emit(rows)
         if self._nested():
             user_loop = next(s for s in rows.body.statements if isinstance(s, For))
             inner = _Interchange(user_loop, self.builder, self.refuses, self.divides, {}, [])
-            rows.body.statements[:] = inner.privatized() or [user_loop]
+            rows.body.statements[:] = inner.privatized()
         return made.statements
 
-    def privatized(self) -> list[Statement] | None:
-        """The statements that replace the loop within a row; None if it stays, in vectors."""
-        if not self._collect(self.loop.body) or not self.element_loops or not self._alike():
-            return None
-        if self._nested() or not self._across():
-            return None
+    def privatized(self) -> list[Statement]:
+        """The statements that replace the loop within a row: itself, if it stays in vectors."""
+        if self._irregular() or self._nested() or not self._across():
+            return [self.loop]
         with self.builder.block() as made, self.builder.at(self.loop.origin):
             rows = self._rows()
-            if rows is None:
-                return None
+            if isinstance(rows, Refused):
+                return [self.loop]
             rows.scheduled = True
             self.builder.emit(rows)
         return made.statements
@@ -179,30 +195,49 @@ class _Interchange:
                     along += bool(moving & moving_with_user) - bool(moving & own)
         return along > 0
 
-    def _collect(self, block: Block) -> bool:
-        """Collect the element loops of a block; False if it holds ``while`` or effects."""
+    def _irregular(self) -> Refused | None:
+        """The reason if the body's loops over elements do not fit together, or may raise."""
+        refused = self._collect(self.loop.body)
+        if refused is None and not self.element_loops:
+            refused = Refused("it holds no loop over elements")
+        return refused or self._unlike()
+
+    def _collect(self, block: Block) -> Refused | None:
+        """Collect the element loops of a block; the reason if it holds ``while`` or effects."""
         for s in block.statements:
             match s:
                 case For() if s.scheduled:
                     self.element_loops.append(s)
                 case For() | If():
-                    if not all(map(self._collect, core.blocks_of(s))):
-                        return False
+                    refused = next(filter(None, map(self._collect, core.blocks_of(s))), None)
+                    if refused is not None:
+                        return refused
                 case Apply():
                     pass
+                case While():
+                    return Refused("{0} is a while loop", (s.origin,))
                 case _:
-                    return False
-        return True
+                    return Refused("{0} has an effect besides its results", (s.origin,))
+        return None
 
-    def _alike(self) -> bool:
-        """True if all element loops have the same bounds and no sums, and nothing may raise."""
+    def _unlike(self) -> Refused | None:
+        """The reason if element loops have different bounds or sums, or something may raise."""
         first = self.element_loops[0]
         for s in self.element_loops:
-            if s.step != 1 or any(not phi.type.ndim for phi in s.phis):
-                return False
+            if s.step != 1:
+                return Refused("{0} does not count elements by one", (s.origin,))
+            if any(not phi.type.ndim for phi in s.phis):
+                return Refused("{0} sums over elements", (s.origin,))
             if not all(self._same(a, b) for a, b in ((s.start, first.start), (s.stop, first.stop))):
-                return False
-        return all(self._surely_done(s) for s in core.walk(self.loop.body))
+                said = "{0} and {1} go over different ranges of elements"
+                return Refused(said, (first.origin, s.origin))
+        for t in core.walk(self.loop.body):
+            if self.refuses(t):
+                return Refused("{0} may raise an error", (t.origin,))
+            if is_access(t) and not t.proven:
+                said = "{0} has an index that is not proven to be in bounds"
+                return Refused(said, (t.origin,))
+        return None
 
     def _find_bounds(self) -> bool:
         """Set ``bounds`` of the element loops; False if the outer loop changes them."""
@@ -235,19 +270,13 @@ class _Interchange:
         resolve, dim_of = self.builder.dims.resolve, self.builder.dim_of
         return resolve(dim_of(wrap(a))) == resolve(dim_of(wrap(b)))
 
-    def _surely_done(self, s: Statement) -> bool:
-        """True if a statement raises nothing and its accesses are proven to be in bounds."""
-        if self.refuses(s):
-            return False
-        return not is_access(s) or s.proven
-
     # the new loops
 
-    def _rows(self) -> For | None:
-        """The loop over rows with the user's loop inside; None if rows depend on each other."""
-        if not self._find_bounds():
-            return None
+    def _rows(self) -> For | Refused:
+        """The loop over rows with the user's loop inside, or the reason if rows are dependent."""
         first = self.element_loops[0]
+        if not self._find_bounds():
+            return Refused("the range of elements of {0} changes in the loop", (first.origin,))
         (counter,) = renewed(self.builder, [first.index])
         for s in self.element_loops:
             (symbol,) = dim_symbols(self.builder.dim_values[s.index])
@@ -255,14 +284,17 @@ class _Interchange:
         made = self._around(counter, self.bounds, self._row_of)
         (user_loop,) = (s for s in made.body.statements if isinstance(s, For))
         private_rows = PrivatizedRows(self.builder, counter, {*user_loop.phis})
-        privatized = private_rows.leave_out(user_loop.body) and is_independent(made, self.builder)
-        return made if privatized else None
+        if not private_rows.leave_out(user_loop.body):
+            return Refused("an iteration makes an array that cannot be made row by row")
+        verdict = judged(made, self.builder)
+        return made if verdict.parallel else Refused(verdict.words, verdict.statements)
 
-    def _parts(self) -> For | None:
-        """The loop over strips of elements with the user's loop inside; None if it is not legal."""
-        if any(o.type.ndim for s in core.walk(self.loop.body) if isinstance(s, Apply)
-               for o in s.outs if not is_access(s) or s.primitive is getitem):
-            return None  # an iteration allocates arrays
+    def _parts(self) -> For | Refused:
+        """The loop over strips of elements with the user's loop inside, or the reason why not."""
+        for s in core.walk(self.loop.body):
+            if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
+                if not is_access(s) or s.primitive is getitem:
+                    return Refused("{0} makes an array in each iteration", (s.origin,))
         first, last = map(wrap, self.bounds)
         size = last - first
         count = (size + (PART - 1)) // PART
@@ -337,8 +369,8 @@ def _sub(a: Atom, mapping: dict[Var, Atom]) -> Atom:
     return mapping.get(a, a) if isinstance(a, Var) else a
 
 
-def _each_version_once(block: Block, stored: set[Var]) -> bool:
-    """True if no version of an array is read after a store into it, which would force a copy.
+def _old_version(block: Block, stored: set[Var]) -> Refused | None:
+    """The reason if a version of an array is read after a store into it: that forces a copy.
 
     ``stored``: the versions that have been stored into so far.
     """
@@ -346,17 +378,21 @@ def _each_version_once(block: Block, stored: set[Var]) -> bool:
         if isinstance(s, Apply) and s.primitive.kind == "size":
             continue
         if not stored.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
-            return False
+            return Refused("{0} reads old elements of an array", (s.origin,))
+        refused = None
         match s:
             case Apply() if is_indexed_store(s):
                 stored.add(s.args[0])
             case If():
                 arms = [set(stored), set(stored)]
-                if not all(map(_each_version_once, (s.then, s.orelse), arms)):
-                    return False
+                refused = _old_version(s.then, arms[0]) or _old_version(s.orelse, arms[1])
                 stored |= arms[0] | arms[1]
             case For() | While():
-                if not all(_each_version_once(b, stored) for b in core.blocks_of(s)):
-                    return False
+                found = (_old_version(b, stored) for b in core.blocks_of(s))
+                refused = next(filter(None, found), None)
                 stored |= {i for i in s.inits if isinstance(i, Var) and i.type.ndim}
-    return stored.isdisjoint(a for a in block.results if isinstance(a, Var))
+        if refused is not None:
+            return refused
+    if stored.isdisjoint(a for a in block.results if isinstance(a, Var)):
+        return None
+    return Refused("an iteration ends with old elements of an array")

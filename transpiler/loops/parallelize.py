@@ -195,11 +195,6 @@ def upward(s: For, builder: Builder) -> list[Statement]:
     return bounds.statements
 
 
-def is_independent(s: For, builder: Builder) -> bool:
-    """True if no iteration depends on another."""
-    return judged(s, builder).parallel
-
-
 def judged(s: For, builder: Builder) -> Verdict:
     """The verdict whether iterations are independent, with the reason."""
     if s.step not in (1, -1):
