@@ -10,6 +10,7 @@ from typing import Any
 
 from calque.runtime import api
 from calque.runtime.call import kernel_source
+from calque.runtime.call.argument_keys import sizes_of
 from calque.runtime.call.fallback import message
 from calque.runtime.call.loading import Program
 from calque.runtime.call.progress import watched
@@ -30,7 +31,7 @@ from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir import core
+from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
@@ -328,7 +329,8 @@ def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
     policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
     if policy != "all" and policy not in names:
         raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
-    made = to_kernels(transformed.program(*args).traced, remarks=True)
+    sizes = sizes_of(pytrees.flatten((complete(transformed, args), {}))[0])
+    made = to_kernels(transformed.program(*args).traced, sizes=sizes, remarks=True)
     lines = remark_lines(made.builder, None if policy == "all" else policy)
     return "\n".join(lines) or f"{policy} considers no loop of {transformed.generated_name()}."
 
