@@ -13,6 +13,7 @@ import numpy as np
 
 REWRITTEN = "is rewritten"
 MATRIX, VECTOR = np.ones((12, 12)), np.ones(12)
+LARGE = np.ones((1024, 1024))
 
 
 def leapfrog(x, v):
@@ -41,6 +42,38 @@ def picked(x, k):
     return x
 
 
+def along_rows(x, a):
+    n, m = x.shape
+    for i in range(n):
+        for j in range(1, m):
+            x[i, j] += a * x[i, j - 1]
+    return x
+
+
+def across_rows(x, a):
+    n, m = x.shape
+    for i in range(1, n):
+        for j in range(1, m):
+            x[i, j] += a * x[i - 1, j - 1] * x[i, j - 1]
+    return x
+
+
+def triangle(x, a):
+    n, m = x.shape
+    for i in range(n):
+        for j in range(1, min(i + 1, m)):
+            x[i, j] += a * x[i, j - 1]
+    return x
+
+
+def independent(x, a):
+    n, m = x.shape
+    for i in range(n):
+        for j in range(m):
+            x[i, j] = a * x[i, j]
+    return x
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -54,5 +87,27 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("interchange_outward", picked, (VECTOR, np.arange(12))),
         *("stays: * has an index that is not proven to be in bounds", "x = 0.5 * x[k]"),
+    ),
+    ("strip_recurrences", along_rows, (MATRIX, 0.5), REWRITTEN, "for i in range(n):"),
+    (
+        *("strip_recurrences", along_rows, (LARGE, 0.5)),
+        *("stays: the rows of * may be too large for the cache", "for j in range(1, m):"),
+    ),
+    (
+        *("strip_recurrences", along_rows, (MATRIX[:2], 0.5)),
+        *("stays: it has fewer than 8 rows, for which vectors do not pay", "for i in range(n):"),
+    ),
+    (
+        *("strip_recurrences", triangle, (MATRIX, 0.5)),
+        *("stays: the range of * depends on the outer counter", "for i in range(n):"),
+    ),
+    (
+        *("strip_recurrences", across_rows, (MATRIX, 0.5)),
+        "stays: * stores x[i, j], which may be x[i - 1, j - 1] that it reads in another iteration",
+        "x[i, j] += a * x[i - 1, j - 1] * x[i, j - 1]",
+    ),
+    (
+        *("strip_recurrences", independent, (MATRIX, 0.5)),
+        *("stays: no loop in it is a recurrence along its row", "for i in range(n):"),
     ),
 ]

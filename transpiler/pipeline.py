@@ -305,6 +305,7 @@ KERNEL_PASSES = (
         when=_on_cores,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("distribute", lambda w: distribute(w.function, w.builder, w.edges)),

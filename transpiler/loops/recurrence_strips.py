@@ -34,6 +34,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, w
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, emit_loop, renewed
 from calque.transpiler.loops.carried_dependences import of_numbers
 from calque.transpiler.loops.parallelize import CarriedArrays, of_arrays, upward
@@ -59,16 +60,24 @@ def strip_recurrences(
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             if inner and isinstance(s, For):
                 nest = _Recurrences(s, builder)
-                if nest.may_turn() and not any(refuses(t) or divides(t) for t in core.walk(s.body)):
+                refused = nest.refused() or _may_raise(s, refuses, divides)
+                if refused is None:
+                    applied(builder, "strip_recurrences", s)
                     at = block.statements.index(s)
                     block.statements[at : at + 1] = made = nest.turned()
                     core.label_rest(made, s.phase)
                     continue
+                missed(builder, "strip_recurrences", s, refused)
             for body in core.blocks_of(s):
                 visit(body, inner)
 
     with builder.active():
         visit(function.body, False)
+
+
+def _may_raise(loop: For, refuses: Refuses, divides: Refuses) -> Refused | None:
+    found = next((s for s in core.walk(loop.body) if refuses(s) or divides(s)), None)
+    return Refused("{0} may raise an error", (found.origin,)) if found else None
 
 
 @dataclass(eq=False)
@@ -80,29 +89,41 @@ class _Recurrences:
     numbers: list[Apply] = field(default_factory=list)  # scalars that an iteration computes
     steady: list[Apply] = field(default_factory=list)  # scalars that are loop-invariant
 
-    def may_turn(self) -> bool:
-        """True if rows are independent, and at least one loop along a row is a recurrence."""
+    def refused(self) -> Refused | None:
+        """The reason if rows are dependent, or no loop along a row is a recurrence."""
         loop = self.loop
         inner = [s for s in loop.body.statements if isinstance(s, For)]
-        if not inner or loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
-            return False
-        if not loop.phis or any(not phi.type.ndim for phi in loop.phis) or self._is_short():
-            return False
-        if not all(map(self._is_piece, loop.body.statements)):
-            return False
-        if all(map(self._is_free, inner)):
-            return False  # these vectorize as they are, or after distribution
-        if not self._is_free(loop):
-            return False
-        return all(map(self._stays_in_cache, inner))
+        refused = self._unfit(inner)
+        refused = refused or next(filter(None, map(self._no_piece, loop.body.statements)), None)
+        if refused is not None:
+            return refused
+        if not any(map(self._dependent, inner)):  # these vectorize as they are, or distributed
+            return Refused("no loop in it is a recurrence along its row")
+        refused = self._dependent(loop)
+        return refused or next(filter(None, map(self._leaves_cache, inner)), None)
 
-    def _stays_in_cache(self, inner: For) -> bool:
-        """True if the nest has so few iterations that going across rows stays in the cache."""
+    def _unfit(self, inner: list[For]) -> Refused | None:
+        """The reason if the loop itself is not a loop over rows."""
+        loop = self.loop
+        if not inner:
+            return Refused("it holds no loop")
+        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+            return Refused("it does not count by one")
+        if not loop.phis or any(not phi.type.ndim for phi in loop.phis):
+            return Refused("it carries a scalar, or no array")
+        if self._is_short():
+            return Refused(f"it has fewer than {_FEWEST} rows, for which vectors do not pay")
+        return None
+
+    def _leaves_cache(self, inner: For) -> Refused | None:
+        """The reason if the nest has so many iterations that going across rows leaves the cache."""
         dim_of, dims = self.builder.dim_of, self.builder.dims
         sizes = [
             s.step * (dim_of(wrap(s.stop)) - dim_of(wrap(s.start))) for s in (self.loop, inner)
         ]
-        return dims.are_small(tuple(map(dims.resolve, sizes)), IN_CACHE)
+        if dims.are_small(tuple(map(dims.resolve, sizes)), IN_CACHE):
+            return None
+        return Refused("the rows of {0} may be too large for the cache", (inner.origin,))
 
     def _is_short(self) -> bool:
         """True if the call at hand has too few rows for vectors to pay."""
@@ -111,50 +132,46 @@ class _Recurrences:
         rows = dims.of_arguments(dims.resolve(self.loop.step * (stop - start)), dims.actual)
         return isinstance(rows, int) and rows < _FEWEST
 
-    def _is_piece(self, s: Statement) -> bool:
-        """True if a statement is a store, a scalar or a loop over elements; collects scalars."""
+    def _no_piece(self, s: Statement) -> Refused | None:
+        """The reason if ``s`` is no store, scalar or loop over elements; collects scalars."""
         own = {self.loop.index, *(n.out for n in self.numbers)}
         if isinstance(s, For):
-            plain = s.index in self.builder.dim_values and s.step in (1, -1)
-            plain = plain and own.isdisjoint(a for a in core.operands(s) if isinstance(a, Var))
-            arrays = all(phi.type.ndim for phi in s.phis) and bool(s.phis)
-            return plain and arrays and all(map(self._is_element, s.body.statements))
-        if not self._is_element(s):
-            return False
+            return self._no_element_loop(s, own)
+        refused = _no_element(s)
+        if refused is not None or is_indexed_store(s):
+            return refused
         assert isinstance(s, Apply)
-        if not is_indexed_store(s):
-            if (
-                own.isdisjoint(a for a in s.args if isinstance(a, Var))
-                and s.primitive is not getitem
-            ):
-                self.steady.append(s)
-                return True
-            self.numbers.append(s)
-            inside = core.defined_vars(self.loop.body) | {*self.loop.phis}
-            return not any(a.type.ndim and a in inside for a in s.args if isinstance(a, Var))
-        return True
+        if own.isdisjoint(a for a in s.args if isinstance(a, Var)) and s.primitive is not getitem:
+            self.steady.append(s)
+            return None
+        self.numbers.append(s)
+        inside = core.defined_vars(self.loop.body) | {*self.loop.phis}
+        if any(a.type.ndim and a in inside for a in s.args if isinstance(a, Var)):
+            return Refused("{0} reads an array that the loop changes", (s.origin,))
+        return None
 
-    def _is_element(self, s: Statement) -> bool:
-        """True if a statement has scalar operands, or accesses one element proven in bounds."""
-        if not isinstance(s, Apply) or len(s.outs) != 1:
-            return False
-        if is_access(s):
-            numbers = s.args[1:] if is_indexed_store(s) else (*s.args[1:], s.out)
-            return s.proven and not any(a.type.ndim for a in numbers if isinstance(a, Var))
-        return not any(a.type.ndim for a in (s.out, *s.args) if isinstance(a, Var))
+    def _no_element_loop(self, s: For, own: set[Var]) -> Refused | None:
+        """The reason if ``s`` is no loop over elements that is alike in all rows."""
+        if s.index not in self.builder.dim_values or s.step not in (1, -1):
+            return Refused("{0} does not count by one", (s.origin,))
+        if not own.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
+            return Refused("the range of {0} depends on the outer counter", (s.origin,))
+        if not s.phis or any(not phi.type.ndim for phi in s.phis):
+            return Refused("{0} carries a scalar, or no array", (s.origin,))
+        return next(filter(None, map(_no_element, s.body.statements)), None)
 
-    def _is_free(self, loop: For) -> bool:
-        """True if no iteration depends on another, apart from additions to the same elements."""
+    def _dependent(self, loop: For) -> Refused | None:
+        """The reason if an iteration depends on another, other than by additions to one element."""
         carried = CarriedArrays(self.builder)
         carried.chain = {phi: phi for phi in loop.phis}
-        if not carried.visit(loop.body):
-            return False
+        carried.visit(loop.body)
         added = {
             phi
             for phi, touches in carried.touches.items()
             if all(t.statement.primitive is update_add for t in touches)
         }
-        return of_numbers(loop) is None and of_arrays(loop, self.builder, added).parallel
+        verdict = of_numbers(loop) or of_arrays(loop, self.builder, added)
+        return None if verdict.parallel else Refused(verdict.words, verdict.statements)
 
     # the new loops
 
@@ -240,6 +257,20 @@ class _Recurrences:
             scheduled=loop.scheduled,
         )
         now.update((last, out) for (_, last), out in zip(chains, outs, strict=True))
+
+
+def _no_element(s: Statement) -> Refused | None:
+    """The reason if ``s`` has array operands, or accesses more than one element in bounds."""
+    if not isinstance(s, Apply) or len(s.outs) != 1:
+        return Refused("{0} is a branch or a loop of its own", (s.origin,))
+    numbers = (s.out, *s.args)
+    if is_access(s):
+        if not s.proven:
+            return Refused("{0} has an index that is not proven to be in bounds", (s.origin,))
+        numbers = s.args[1:] if is_indexed_store(s) else (*s.args[1:], s.out)
+    if any(a.type.ndim for a in numbers if isinstance(a, Var)):
+        return Refused("{0} uses more than one element", (s.origin,))
+    return None
 
 
 def _chains(stores: list[Statement]) -> list[tuple[Var, Atom]]:
