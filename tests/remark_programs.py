@@ -74,6 +74,32 @@ def independent(x, a):
     return x
 
 
+def shortest_paths(path):
+    n = path.shape[0]
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                path[i, j] = min(path[i, j], path[i, k] + path[k, j])
+    return path
+
+
+def half_of_columns(A):
+    n = A.shape[0]
+    for k in range(n):
+        for j in range(n // 2):
+            A[0, j] = A[0, j] + 0.1 * A[0, k]
+    return A
+
+
+def two_crossings(A):
+    n = A.shape[0]
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                A[i, j] = A[i, j] + 0.1 * A[i, k] * A[i, i]
+    return A
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -109,5 +135,19 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("strip_recurrences", independent, (MATRIX, 0.5)),
         *("stays: no loop in it is a recurrence along its row", "for i in range(n):"),
+    ),
+    ("split_at_crossing", shortest_paths, (MATRIX,), REWRITTEN, "for j in range(n):"),
+    (
+        *("split_at_crossing", half_of_columns, (MATRIX,)),
+        *("stays: its range is not known to hold k", "for j in range(n // 2):"),
+    ),
+    (
+        *("split_at_crossing", two_crossings, (MATRIX,)),
+        "stays: * crosses other accesses in several iterations",
+        "A[i, j] = A[i, j] + 0.1 * A[i, k] * A[i, i]",
+    ),
+    (
+        *("split_at_crossing", independent, (MATRIX, 0.5)),
+        *("stays: no accesses in it cross in one iteration alone", "for j in range(m):"),
     ),
 ]

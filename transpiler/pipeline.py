@@ -268,6 +268,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("scalar_replacement", lambda w: scalar_replacement(w.function, w.builder)),

@@ -21,10 +21,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
+from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.accesses import apart, element_index, is_element, positive
@@ -46,59 +48,79 @@ def split_at_crossing(
             outer = (*counters, s.index) if isinstance(s, For) else counters
             for body in core.blocks_of(s):
                 visit(body, outer, inner)
-            if inner and isinstance(s, For) and s.index in builder.dim_values:
-                plain = _without_branches(s.body)
-                where = None if plain is None else _crossing(s, plain, counters, builder)
-                if plain is not None and where is not None:
-                    s.body = plain
-                    at = block.statements.index(s)
-                    block.statements[at : at + 1] = parts = _parts(s, where, builder)
-                    core.label_rest(parts, s.phase)
+            if inner and isinstance(s, For):
+                _split(s, block, counters, builder)
 
     with builder.active():
         visit(function.body, (), False)
 
 
-def _without_branches(body: Block) -> Block | None:
-    """The body with branches that only choose numbers as ``where``; None if it has others."""
+def _split(s: For, block: Block, counters: Sequence[Var], builder: Builder) -> None:
+    found = _crossing(s, counters, builder)
+    if isinstance(found, Refused):
+        missed(builder, "split_at_crossing", s, found)
+        return
+    applied(builder, "split_at_crossing", s)
+    s.body, where = found
+    at = block.statements.index(s)
+    block.statements[at : at + 1] = parts = _parts(s, where, builder)
+    core.label_rest(parts, s.phase)
+
+
+def _without_branches(body: Block) -> Block | Refused:
+    """The body with branches that only choose numbers as ``where``, or the reason against it."""
     made: list[Statement] = []
     for s in body.statements:
         if isinstance(s, Apply):
             made.append(s)
             continue
         if not isinstance(s, If) or s.then.statements or s.orelse.statements:
-            return None
+            return Refused("{0} is a loop, or a branch that holds statements", (s.origin,))
         if any(o.type.ndim for o in s.outs):
-            return None
+            return Refused("{0} chooses between whole arrays", (s.origin,))
         for out, then, orelse in zip(s.outs, s.then.results, s.orelse.results, strict=True):
             args = (s.test, then, orelse)
             made.append(Apply((out,), elementwise.where, args, {}, s.origin))
-    return Block(made, list(body.results)) if len(made) <= _MOST else None
+    if len(made) <= _MOST:
+        return Block(made, list(body.results))
+    return Refused(f"it has {len(made)} operations, and at most {_MOST} are written three times")
 
 
 def _crossing(
-    loop: For, body: Block, counters: Sequence[Var], builder: Builder
-) -> Var | None:
-    """The outer counter at whose value alone accesses touch one element; None without one."""
-    if loop.step not in (1, -1):
-        return None
+    loop: For, counters: Sequence[Var], builder: Builder
+) -> tuple[Block, Var] | Refused:
+    """The body and the outer counter at whose value alone accesses touch one element, if any."""
+    if loop.step not in (1, -1) or loop.index not in builder.dim_values:
+        return Refused("it does not count by one")
+    body = _without_branches(loop.body)
+    if isinstance(body, Refused):
+        return body
     resolve, values = builder.dims.resolve, builder.dim_values
     own = resolve(values[loop.index])
-    found: set[DimLike] = set()
+    found: dict[DimLike, Origin | None] = {}  # with one of the accesses that cross
     for accesses in _accesses(loop, body):
-        if not all(is_element(s, builder) for s in accesses):
-            return None
+        several = next((s for s in accesses if not is_element(s, builder)), None)
+        if several is not None:
+            return Refused("{0} has an index that is not followed", (several.origin,))
         for a, b in itertools.combinations(accesses, 2):
             if not is_indexed_store(a) and not is_indexed_store(b):
                 continue
             left, right = element_index(a, builder), element_index(b, builder)
             if not apart(left, right, builder):
-                found.update(_where_equal(left, right, own))
-    if len(found) != 1:
-        return None
-    (where,) = found
+                for where in _where_equal(left, right, own):
+                    found.setdefault(where, a.origin)
+    if not found:
+        return Refused("no accesses in it cross in one iteration alone")
+    if len(found) > 1:
+        crossing = next(iter(found.values()))
+        return Refused("{0} crosses other accesses in several iterations", (crossing,))
+    ((where, origin),) = found.items()
     at = next((v for v in counters if v in values and resolve(values[v]) == where), None)
-    return at if at is not None and _within(loop, where, builder) else None
+    if at is None:
+        return Refused("{0} crosses another access where no outer counter is", (origin,))
+    if not _within(loop, where, builder):
+        return Refused(f"its range is not known to hold {at.name or 'the outer counter'}")
+    return body, at
 
 
 def _accesses(loop: For, body: Block) -> list[list[Apply]]:
@@ -116,14 +138,14 @@ def _accesses(loop: For, body: Block) -> list[list[Apply]]:
 
 def _where_equal(
     left: Sequence[DimLike | None], right: Sequence[DimLike | None], own: DimLike
-) -> set[DimLike]:
+) -> list[DimLike]:
     """The values of the counter ``own`` at which two indices are equal along some axis."""
-    found: set[DimLike] = set()
+    found: list[DimLike] = []
     for a, b in zip(left, right, strict=True):
         for moving, still in ((a, b), (b, a)):
             if moving == own and isinstance(still, Dim):
                 if dim_symbols(still).isdisjoint(dim_symbols(own)):
-                    found.add(still)
+                    found.append(still)
     return found
 
 
