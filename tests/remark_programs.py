@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+import calque
+
 REWRITTEN = "is rewritten"
 MATRIX, VECTOR = np.ones((12, 12)), np.ones(12)
 LARGE = np.ones((1024, 1024))
@@ -100,6 +102,14 @@ def two_crossings(A):
     return A
 
 
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def far_neighbours(x):
+    return np.sum(np.sin(x[9:]) * x[:-9] ** 2)
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -149,5 +159,23 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("split_at_crossing", independent, (MATRIX, 0.5)),
         *("stays: no accesses in it cross in one iteration alone", "for j in range(m):"),
+    ),
+    (
+        *("split_index_set", calque.hessian(rosenbrock), (VECTOR,), REWRITTEN),
+        "return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)",
+    ),
+    (
+        *("split_index_set", calque.hessian(far_neighbours), (VECTOR,)),
+        "stays: * compares counters in a band of 8 elements or more",
+        "return np.sum(np.sin(x[9:]) * x[:-9] ** 2)",
+    ),
+    (
+        *("split_index_set", independent, (MATRIX, 0.5)),
+        "stays: * does not compare its counter with the outer one",
+        "for i in range(n):",
+    ),
+    (
+        *("split_index_set", triangle, (MATRIX, 0.5)),
+        *("stays: the range of * depends on the outer counter", "for i in range(n):"),
     ),
 ]

@@ -325,6 +325,7 @@ KERNEL_PASSES = (
         when=_on_cores,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         "mark_parallel",

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import derived, emit_fold, renewed
 from calque.transpiler.loops.accesses import element_index, same_index
 from calque.transpiler.loops.bounds import is_inside_without_iterations
@@ -86,24 +87,36 @@ class DiagonalBand:
         body = self.loop.body
         self.inside = {self.loop.index, *self.loop.phis, *core.defined_vars(body)}
         made: list[Statement] = []
+        refused = Refused("it holds no loop")
         for s in body.statements:
-            met = self._met(s) if isinstance(s, For) else {}
-            made += self._parts(s, met) if met else [s]  # type: ignore[arg-type]
+            if isinstance(s, For):
+                met = self._met(s)
+                if not isinstance(met, Refused):
+                    made += self._parts(s, met)
+                    said = "too little of {0} is the same in all its iterations"
+                    refused = Refused(said, (s.origin,))
+                    continue
+                refused = met
+            made.append(s)
         if self.saved < _LEAST:
+            missed(self.builder, "split_index_set", self.loop, refused)
             return
+        applied(self.builder, "split_index_set", self.loop)
         body.statements[:] = self.limits + made
         at = around.statements.index(self.loop)
         around.statements[at:at] = self.before
 
-    def _met(self, inner: For) -> dict[Var, int]:
+    def _met(self, inner: For) -> dict[Var, int] | Refused:
         """Map each comparison of both counters to its offset: ``inner = outer + offset``."""
-        values, resolve = self.builder.dim_values, self.builder.dims.resolve
-        plain = inner.step == 1 and isinstance(inner.start, int) and inner.start >= 0
-        known = self.loop.index in values and inner.index in values
-        if not plain or inner.stop in self.inside or not known:
-            return {}
+        values, resolve, here = self.builder.dim_values, self.builder.dims.resolve, (inner.origin,)
+        if inner.step != 1 or not isinstance(inner.start, int) or inner.start < 0:
+            return Refused("{0} does not count by one from a known number", here)
+        if inner.stop in self.inside:
+            return Refused("the range of {0} depends on the outer counter", here)
+        if self.loop.index not in values or inner.index not in values:
+            return Refused("the range of {0} is not known", here)
         if not all(isinstance(s, Apply) for s in inner.body.statements):
-            return {}
+            return Refused("{0} holds a loop or a branch", here)
         mine, its = resolve(values[self.loop.index]), resolve(values[inner.index])
         found: dict[Var, int] = {}
         for s in inner.body.statements:
@@ -115,8 +128,11 @@ class DiagonalBand:
             added = right - its if left == mine else left - its if right == mine else None
             if isinstance(added, int):
                 found[s.out] = added
-        wide = bool(found) and max(found.values()) - min(found.values()) >= _WIDEST
-        return {} if wide else found
+        if not found:
+            return Refused("{0} does not compare its counter with the outer one", here)
+        if max(found.values()) - min(found.values()) >= _WIDEST:
+            return Refused(f"{{0}} compares counters in a band of {_WIDEST} elements or more", here)
+        return found
 
     def _parts(self, inner: For, met: dict[Var, int]) -> list[Statement]:
         """The inner loop as three: before the band, along it, and after it."""
