@@ -110,6 +110,36 @@ def far_neighbours(x):
     return np.sum(np.sin(x[9:]) * x[:-9] ** 2)
 
 
+def columns(x):
+    power, out = np.empty_like(x), np.empty_like(x)
+    for j in range(x.shape[1]):
+        total = 0.0
+        for i in range(x.shape[0]):
+            power[i, j] = np.exp(x[i, j])
+            total += power[i, j]
+        for i in range(x.shape[0]):
+            out[i, j] = power[i, j] / total
+    return out
+
+
+def neighbours(x):
+    power, total = np.empty(x.shape), np.zeros(x.shape)
+    for i in range(x.shape[0]):
+        for j in range(1, x.shape[1]):
+            power[i, j] = np.exp(x[i, j])
+            total[i, j] += power[i, j] * power[i, j - 1] * power[max(i - 1, 0), j]
+    return total
+
+
+def read_after(x):
+    power = np.empty_like(x)
+    total = 0.0
+    for i in range(x.shape[0]):
+        power[i] = np.exp(x[i])
+        total += np.sum(power[i] * x[i])
+    return power * total
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -177,5 +207,15 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("split_index_set", triangle, (MATRIX, 0.5)),
         *("stays: the range of * depends on the outer counter", "for i in range(n):"),
+    ),
+    ("contract", columns, (MATRIX,), REWRITTEN, "for j in range(x.shape[1]):"),
+    (
+        *("contract", read_after, (MATRIX,)),
+        *("stays: * reads power after it", "return power * total"),
+    ),
+    (
+        *("contract", neighbours, (MATRIX,)),
+        "stays: no axis of power is indexed by its counter in all accesses",
+        "for i in range(x.shape[0]):",
     ),
 ]

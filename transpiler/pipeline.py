@@ -429,6 +429,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS],
         when=lambda w: w.target.allocates,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("reuse_memory", lambda w: reuse_memory(w.function, w.builder, w.target.can_compile)),

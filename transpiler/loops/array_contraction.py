@@ -24,6 +24,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import direct_readers, is_read
 from calque.transpiler.loops.parallelize import CarriedArrays
 from calque.transpiler.loops.privatization import NEW, row_of, without_axis
@@ -39,11 +40,24 @@ def contract(
     def visit(block: Block, compiled: bool) -> None:
         made = [s for s in block.statements if isinstance(s, Apply) and s.primitive in NEW]
         users = direct_readers(block) if made else {}
+        shrunk: set[For] = set()
+        reasons: list[tuple[For, Refused]] = []
         for new in made:
             loop = _only_loop(new.out, block, users)
-            if loop is not None and (compiled or compiles(loop)):
-                if _shrink(new, loop, block, builder):
-                    users = direct_readers(block)
+            if isinstance(loop, Refused):
+                carrying = (s for s in users.get(new.out, []) if isinstance(s, For))
+                reasons += [(s, loop) for s in carrying]
+            elif compiled or compiles(loop):
+                refused = _shrink(new, loop, block, builder)
+                if refused is not None:
+                    reasons.append((loop, refused))
+                    continue
+                applied(builder, "contract", loop)
+                shrunk.add(loop)
+                users = direct_readers(block)
+        for loop, refused in reasons:
+            if loop not in shrunk:
+                missed(builder, "contract", loop, refused)
         for s in block.statements:
             inner = compiled or (isinstance(s, (For, While)) and compiles(s))
             for body in core.blocks_of(s):
@@ -53,35 +67,56 @@ def contract(
         visit(function.body, False)
 
 
-def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> For | None:
-    """The loop that carries ``array`` if nothing else reads it or the loop's result; else None."""
-    touching = users.get(array, [])
+def _only_loop(array: Var, block: Block, users: dict[Var, list[Statement]]) -> For | Refused:
+    """The loop that carries ``array`` if nothing else reads it or the loop's result."""
+    name, touching = _name(array), users.get(array, [])
     loop = touching[0] if len(touching) == 1 else None
-    if array in block.results or not isinstance(loop, For):
-        return None
+    if array in block.results:
+        return Refused(f"{name} is a result, too")
+    if not isinstance(loop, For):
+        other = next((s.origin for s in touching if not isinstance(s, For)), None)
+        if other is None:
+            return Refused(f"several loops use {name}")
+        return Refused(f"{{0}} uses {name}, too", (other,))
     if loop.inits.count(array) != 1 or array in core.free_vars(loop.body):
-        return None
+        return Refused(f"it uses {name} as it was before")
     after = loop.outs[loop.inits.index(array)]
-    return None if after in users or after in block.results else loop
+    if after in users or after in block.results:
+        if after in block.results:
+            return Refused(f"{name} is a result, too")
+        return Refused(f"{{0}} reads {name} after it", (users[after][0].origin,))
+    return loop
 
 
-def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
-    """Remove from an array the axis that the loop's counter indexes; False if the array stays."""
-    place = loop.inits.index(new.out)
+def _name(array: Var) -> str:
+    return array.name or "an array"
+
+
+def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> Refused | None:
+    """Remove from an array the axis that the loop's counter indexes; the reason if it stays."""
+    place, name = loop.inits.index(new.out), _name(new.out)
     phi = loop.phis[place]
     carried = CarriedArrays(builder)
     carried.chain = {phi: phi}
-    if new.out.type.ndim < 2 or not carried.visit(loop.body):
-        return False
+    if new.out.type.ndim < 2:
+        return Refused(f"{name} has one axis")
+    if not carried.visit(loop.body):
+        lost = carried.lost
+        assert lost is not None
+        return Refused(lost.words, lost.statements)
     handed_on = [r for r in loop.body.results if isinstance(r, Var) and r in carried.chain]
+    if handed_on != [loop.body.results[place]]:
+        return Refused(f"an iteration hands several versions of {name} on")
     accesses = _accesses(loop.body, carried)
+    if isinstance(accesses, Refused):
+        return accesses
     axis = _axis(loop, phi, carried, builder)
-    if handed_on != [loop.body.results[place]] or accesses is None or axis is None:
-        return False
+    if axis is None:
+        return Refused(f"no axis of {name} is indexed by its counter in all accesses")
     rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
     known = [size for size in rest if isinstance(size, int)]
     if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
-        return False
+        return Refused(f"a row of {name} has fewer than {_LEAST} elements")
     made = row_of(new, axis, builder)
     for s in accesses:
         without_axis(s, axis)
@@ -92,11 +127,11 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> bool:
     core.substitute(loop.body, {phi: new.out})
     first = next(k for k, s in enumerate(loop.body.statements) if is_read(s, new.out))
     loop.body.statements[first:first] = made
-    return True
+    return None
 
 
-def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
-    """All accesses of elements of a carried array; None if there are accesses of more."""
+def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | Refused:
+    """All accesses of elements of a carried array, or the reason if some touch more."""
     found = []
     for s in core.walk(body):
         if not isinstance(s, Apply) or not any(
@@ -104,12 +139,10 @@ def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | None:
         ):
             continue
         items = s.params.get("index", ())
-        if not is_access(s) or len(items) != s.args[0].type.ndim:
-            return None
-        if not all(isinstance(item, (Slot, int)) for item in items):
-            return None
-        if any(isinstance(a, Var) and a.type.ndim for a in s.args[1:]):
-            return None
+        single = is_access(s) and len(items) == s.args[0].type.ndim
+        single = single and all(isinstance(item, (Slot, int)) for item in items)
+        if not single or any(isinstance(a, Var) and a.type.ndim for a in s.args[1:]):
+            return Refused("{0} uses more than one element", (s.origin,))
         found.append(s)
     return found
 
