@@ -140,6 +140,35 @@ def read_after(x):
     return power * total
 
 
+def line(u):
+    for _ in range(3):
+        u[1:-1] = 0.5 * (u[:-2] + u[2:])
+    return u
+
+
+def first_half(u):
+    for _ in range(3):
+        u[: u.size // 2] = 0.5 * u[-(u.size // 2) :]
+    return u
+
+
+def summed(u):
+    total = 0.0
+    for i in range(u.size):
+        total += u[i]
+    return total
+
+
+def halved(u):
+    for i in range(u.size):
+        u[i] = 0.5 * u[i]
+    return u
+
+
+def callers(u):
+    u[1:-1] = 0.5 * (u[:-2] + u[2:])
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -217,5 +246,24 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
         *("contract", neighbours, (MATRIX,)),
         "stays: no axis of power is indexed by its counter in all accesses",
         "for i in range(x.shape[0]):",
+    ),
+    ("double_buffer", line, (VECTOR,), REWRITTEN, "u[1:-1] = 0.5 * (u[:-2] + u[2:])"),
+    (
+        *("double_buffer", first_half, (VECTOR,)),
+        "stays: * may leave out many elements of u",
+        "u[: u.size // 2] = 0.5 * u[-(u.size // 2) :]",
+    ),
+    (
+        *("double_buffer", summed, (VECTOR,)),
+        *("stays: * carries a scalar", "for i in range(u.size):"),
+    ),
+    (
+        *("double_buffer", halved, (VECTOR,)),
+        *("stays: an iteration accesses u other than by one store", "for i in range(u.size):"),
+    ),
+    (
+        *("double_buffer", callers, (VECTOR,)),
+        "stays: a new array would have to be copied into the caller's array",
+        "u[1:-1] = 0.5 * (u[:-2] + u[2:])",
     ),
 ]

@@ -369,6 +369,7 @@ KERNEL_PASSES = (
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("skip_initialization", lambda w: skip_initialization(w.function, w.builder)),

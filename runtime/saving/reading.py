@@ -27,12 +27,15 @@ from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import BoundTransformed, Transformed, complete
 from calque.runtime.version import NUMBA_TRIED
 from calque.transpiler import texts
+from calque.transpiler.codegen.cuda.cuda_target import CUDA
+from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
+from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
 from calque.transpiler.pipeline import KERNEL_PASSES, to_kernels
@@ -293,7 +296,8 @@ def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None)
     ``calque.parallel(f)``, which loops run on threads, and why others do not. With
     ``parallel=True`` it says that alone, for any function. With ``why="interchange"``, or the name
     of another pass that explains itself, it says for each loop what that pass did with it, or why
-    it left it as it is; ``why="all"`` says so for all such passes.
+    it left it as it is; ``why="all"`` says so for all such passes. A pass that runs for a GPU alone
+    is asked about the kernels for a GPU.
 
     ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
     which to explain it. Raises what the transformation raises.
@@ -330,9 +334,17 @@ def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
     if policy != "all" and policy not in names:
         raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
     sizes = sizes_of(pytrees.flatten((complete(transformed, args), {}))[0])
-    made = to_kernels(transformed.program(*args).traced, sizes=sizes, remarks=True)
+    traced = transformed.program(*args).traced
+    made = to_kernels(traced, sizes=sizes, target=_target_of(policy, traced), remarks=True)
     lines = remark_lines(made.builder, None if policy == "all" else policy)
     return "\n".join(lines) or f"{policy} considers no loop of {transformed.generated_name()}."
+
+
+def _target_of(policy: str, traced: Traced) -> Target:
+    """The target of the kernels that a pass is asked about: a GPU if it runs for no CPU."""
+    work = Work(traced.function, traced.builder, NUMBA)
+    passes = [each for each in KERNEL_PASSES if policy in ("all", each.name)]
+    return NUMBA if any(each.when(work) for each in passes) else CUDA
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:

@@ -12,6 +12,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var
 from calque.transpiler.ir.effects import is_access, is_indexed_store, is_plain_store
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import element_index, is_element
 from calque.transpiler.primitives.creation import full, ones, ones_like, zeros, zeros_like
@@ -91,20 +92,23 @@ class CellNest:
         return Box(tuple(axes), shifts, lows, highs)
 
 
-def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest | None:
-    """The nest of loops at ``s``, with only numbers computed between the loops; else None.
+def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest | Refused:
+    """The nest of loops at ``s``, with only numbers computed between the loops.
 
     With ``shared``, all loops must be parallel and carry only arrays.
     """
     if not isinstance(s, For) or not s.phis:
-        return None
+        return Refused("{0} stores into no array, or is no loop", (s.origin,))
     nest = CellNest(s)
     loop, order = s, list(range(len(s.phis)))
     while True:
+        here = (loop.origin,)
         if loop.step != 1 or loop.index not in builder.dim_values:
-            return None
-        if shared and (not loop.parallel or any(not p.type.ndim for p in loop.phis)):
-            return None
+            return Refused("{0} does not count upward by one", here)
+        if shared and not loop.parallel:
+            return Refused("{0} does not run on threads", here)
+        if shared and any(not p.type.ndim for p in loop.phis):
+            return Refused("{0} carries a scalar", here)
         nest.loops.append(loop)
         nest.order.append(order)
         inner = [t for t in loop.body.statements if isinstance(t, For)]
@@ -112,14 +116,18 @@ def cell_nest(s: Statement, builder: Builder, shared: bool = True) -> CellNest |
             return nest
         rest = [t for t in loop.body.statements if t is not inner[0]]
         if len(inner) > 1 or inner[0] is not loop.body.statements[-1]:
-            return None
-        if not all(map(is_number, rest)) or set(inner[0].inits) != {*loop.phis}:
-            return None
+            return Refused("{0} does not end with its only inner loop", here)
+        other = next((t for t in rest if not is_number(t)), None)
+        if other is not None:
+            return Refused("{0} does more than compute a number between loops", (other.origin,))
+        if set(inner[0].inits) != {*loop.phis}:
+            return Refused("{0} carries other arrays than its inner loop", here)
         looks = [t for t in rest if isinstance(t, Apply) and t.primitive.kind != "size"]
-        if any(p in t.args for t in looks for p in loop.phis):
-            return None  # reads an array that the nest stores into
+        reads = next((t for t in looks if any(p in t.args for p in loop.phis)), None)
+        if reads is not None:
+            return Refused("{0} reads an array that the loop stores into", (reads.origin,))
         if list(loop.body.results) != [inner[0].outs[inner[0].inits.index(p)] for p in loop.phis]:
-            return None
+            return Refused("{0} does not end with the arrays of its inner loop", here)
         nest.ahead += rest
         order = [order[loop.phis.index(i)] for i in inner[0].inits]
         loop = inner[0]

@@ -35,6 +35,7 @@ from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import template_of
 from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole, margins
@@ -64,11 +65,18 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
         if last is None:
             return
         done.add(id(last))
+        if not isinstance(last, For):
+            continue
         chain = _chain(last, block, builder)
-        if chain is not None and not _is_callers(chain, function):
-            made = WholeNest(chain, block, builder).write(function)
-            _read_in_place(chain.start, block, builder)
-            done.update(map(id, made))
+        if isinstance(chain, Chain) and _is_callers(chain, function):
+            chain = Refused("a new array would have to be copied into the caller's array")
+        if isinstance(chain, Refused):
+            missed(builder, "double_buffer", last, chain)
+            continue
+        applied(builder, "double_buffer", last)
+        made = WholeNest(chain, block, builder).write(function)
+        _read_in_place(chain.start, block, builder)
+        done.update(map(id, made))
 
 
 def _is_callers(chain: Chain, function: Function) -> bool:
@@ -76,14 +84,20 @@ def _is_callers(chain: Chain, function: Function) -> bool:
     return chain.start in [function.params[k] for k in function.written]
 
 
-def _chain(last: Statement, block: Block, builder: Builder) -> Chain | None:
-    """The layers that end with ``last``, if a second array moves less memory; else None."""
+def _chain(last: For, block: Block, builder: Builder) -> Chain | Refused:
+    """The layers that end with ``last``, if a second array moves less memory."""
     nest = cell_nest(last, builder)
-    if nest is None or len(nest.loops) > DEEPEST or not _is_plain(nest):
-        return None
+    if isinstance(nest, Refused):
+        return nest
+    if len(nest.loops) > DEEPEST:
+        return Refused(f"it is a nest of more than {DEEPEST} loops")
+    refused = _not_plain(nest)
+    if refused is not None:
+        return refused
     for k in range(len(nest.loop.phis)):
         top = _layer(nest, k, builder)
-        if top is None:
+        if isinstance(top, Refused):
+            refused = top
             continue
         chain = Chain([top])
         while (before := _layer_before(chain, block, builder)) is not None:
@@ -92,9 +106,12 @@ def _chain(last: Statement, block: Block, builder: Builder) -> Chain | None:
             _find_sources(layer, chain, block, builder)
         filled = filler(chain.start, block)
         saves = chain.sources or len(chain.layers) > 1 or filled or _reads_old(chain, block)
-        if saves and _is_movable(chain, block):
+        refused = Refused("it reads no old elements: a store in place moves less memory")
+        refused = _immovable(chain, block) if saves else refused
+        if refused is None:
             return chain
-    return None
+    assert refused is not None
+    return refused
 
 
 def _reads_old(chain: Chain, block: Block) -> bool:
@@ -106,13 +123,12 @@ def _reads_old(chain: Chain, block: Block) -> bool:
     return any(s.args[0] is chain.start and s.out in read and _starts(s) for s in made)
 
 
-def _is_plain(nest: CellNest) -> bool:
-    """True if an iteration only computes numbers, branches on them, and stores."""
-    return all(
-        is_number(s) or (is_plain_store(s))
-        or (isinstance(s, If) and _is_choice(s))
-        for s in nest.body.statements
-    )
+def _not_plain(nest: CellNest) -> Refused | None:
+    """The reason if an iteration does more than compute numbers, branch on them, and store."""
+    for s in nest.body.statements:
+        if not (is_number(s) or is_plain_store(s) or (isinstance(s, If) and _is_choice(s))):
+            return Refused("{0} does more than compute a number or store one", (s.origin,))
+    return None
 
 
 def _is_choice(s: If) -> bool:
@@ -122,16 +138,22 @@ def _is_choice(s: If) -> bool:
     return numbers and not any(o.type.ndim for o in s.outs)
 
 
-def _layer(nest: CellNest, k: int, builder: Builder) -> Layer | None:
-    """A nest as a layer of its k-th array; None if it leaves out much of the array."""
-    store = nest.store(k)
-    box = nest.box(store, builder) if store is not None else None
-    if store is None or box is None or margins(box, store.out.type.dims, builder) is None:
-        return None
+def _layer(nest: CellNest, k: int, builder: Builder) -> Layer | Refused:
+    """A nest as a layer of its k-th array, unless it leaves out much of the array."""
+    store, name = nest.store(k), nest.loop.phis[k].name or "an array"
+    if store is None:
+        return Refused(f"an iteration accesses {name} other than by one store")
+    box = nest.box(store, builder)
+    if box is None:
+        return Refused("{0} does not store at its counters", (store.origin,))
+    if margins(box, store.out.type.dims, builder) is None:
+        return Refused(f"{{0}} may leave out many elements of {name}", (store.origin,))
     value, own = store.args[1], store.out.type.dtype
     if isinstance(value, Var) and (value.type.dtype != own or value.type.weak):
-        return None  # the store converts the value
-    return Layer(nest, k, store, box) if isinstance(nest.loop.inits[k], Var) else None
+        return Refused("{0} converts the value to another dtype", (store.origin,))
+    if not isinstance(nest.loop.inits[k], Var):
+        return Refused(f"{name} is a constant")
+    return Layer(nest, k, store, box)
 
 
 def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
@@ -139,10 +161,10 @@ def _layer_before(chain: Chain, block: Block, builder: Builder) -> Layer | None:
     version = chain.start
     made = next((s for s in block.statements if version in s.outs), None)
     nest = cell_nest(made, builder) if made is not None else None
-    if nest is None or len(nest.loop.phis) != 1 or not _is_plain(nest):
+    if not isinstance(nest, CellNest) or len(nest.loop.phis) != 1 or _not_plain(nest):
         return None
     found = _layer(nest, 0, builder)
-    if found is None or readers_of(block, version) != [chain.layers[0].nest.loop]:
+    if isinstance(found, Refused) or readers_of(block, version) != [chain.layers[0].nest.loop]:
         return None
     return found if found.store.primitive is update else None
 
@@ -155,12 +177,14 @@ def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) ->
         array = read.args[0]
         made = next((s for s in block.statements if array in s.outs), None)
         nest = cell_nest(made, builder) if made is not None else None
-        if nest is None or not _is_plain(nest) or read not in layer.nest.body.statements:
+        if not isinstance(nest, CellNest) or _not_plain(nest):
+            continue
+        if read not in layer.nest.body.statements:
             continue
         k = nest.loop.outs.index(array)
         found = _layer(nest, k, builder)
         there = layer.nest.box(read, builder)
-        if found is None or there is None or found.store.primitive is not update:
+        if isinstance(found, Refused) or there is None or found.store.primitive is not update:
             continue
         whole = is_whole(found.box, array.type.dims, builder)
         same = (there.lows, there.highs) == (found.box.lows, found.box.highs)
@@ -170,19 +194,19 @@ def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) ->
             chain.sources[array] = found
 
 
-def _is_movable(chain: Chain, block: Block) -> bool:
-    """True if all nests of the chain can run where the last of them stands.
+def _immovable(chain: Chain, block: Block) -> Refused | None:
+    """The reason if not all nests of the chain can run where the last of them stands.
 
     Other results of these nests must be read after that only. The arrays that the nests read must
     not be stored into in between, which would copy them.
     """
     if any(chain.start in layer.nest.loop.outs for layer in chain.sources.values()):
-        return False  # the nest that makes the chain's first array would be removed
+        return Refused("a loop whose values it reads makes the array that it updates")
     layers = (*chain.layers, *chain.sources.values())
     nests = [layer.nest for layer in layers]
     beside = set().union(*map(_beside, layers))
     if any(beside.intersection(core.free_vars(n.loop.body)) for n in nests):
-        return False  # another iteration may change it before or after the read
+        return Refused("it reads another array that it stores into")
     places = [block.statements.index(n.loop) for n in nests]
     between = block.statements[min(places) : max(places)]
     between = [s for s in between if not any(s is n.loop for n in nests)]
@@ -194,14 +218,15 @@ def _is_movable(chain: Chain, block: Block) -> bool:
         inside = {*core.operands(s), *(v for b in core.blocks_of(s) for v in core.free_vars(b))}
         sized = isinstance(s, Apply) and s.primitive.kind == "size"
         if given & inside and not sized:
-            return False
+            return Refused("{0} reads, before it, an array that would be made by it", (s.origin,))
         changes = isinstance(s, Apply) and s.primitive.kind == "store"
         if changes or core.blocks_of(s):
             stored = {*core.operands(s)} if not changes else {s.args[0]}  # type: ignore[union-attr]
             if stored & read:
-                return False
+                return Refused("{0} stores into an array that it reads", (s.origin,))
     arrays = [i for n in nests for i in n.loop.inits]
-    return len(set(arrays)) == len(arrays)
+    same = len(set(arrays)) < len(arrays)
+    return Refused("it begins with one array twice") if same else None
 
 
 def _beside(layer: Layer) -> set[Var]:

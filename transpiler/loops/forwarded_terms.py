@@ -69,7 +69,9 @@ def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
     if readers(block, shown) != [read] or (flattened and readers(block, array) != [view]):
         return
     nest = cell_nest(made[array], builder) if array in made else None
-    if nest is None or len(nest.loop.phis) != 1 or not _is_of_terms(nest, made, builder):
+    if not isinstance(nest, CellNest) or len(nest.loop.phis) != 1:
+        return
+    if not _is_of_terms(nest, made, builder):
         return
     kept = made if flattened else None
     if flattened and not _is_elementwise(nest, made, shown, builder):

@@ -16,7 +16,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
 from calque.transpiler.ir.uses import readers_of
-from calque.transpiler.loops.cell_nests import FILLED, cell_nest, surely_stored
+from calque.transpiler.loops.cell_nests import FILLED, CellNest, cell_nest, surely_stored
 from calque.transpiler.primitives.creation import empty, empty_like, full, ones_like, zeros_like
 
 
@@ -38,7 +38,7 @@ def _of_loop(loop: For, block: Block, builder: Builder) -> None:
     made = {o: s for s in block.statements for o in s.outs}
     filled = [k for k, i in enumerate(loop.inits) if _is_filled(made.get(i))]
     nest = cell_nest(loop, builder, shared=False) if filled else None
-    if nest is None:
+    if not isinstance(nest, CellNest):
         return
     for k in filled:
         s = made[loop.inits[k]]
