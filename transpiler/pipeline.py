@@ -170,6 +170,7 @@ KERNEL_PASSES = (
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("hoist_products", lambda w: hoist_products(w.function, w.builder)),

@@ -11,8 +11,10 @@ from typing import Any
 from calque.runtime import api
 from calque.runtime.call import kernel_source
 from calque.runtime.call.argument_keys import sizes_of
+from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.fallback import message
 from calque.runtime.call.loading import Program
+from calque.runtime.call.plans import capture_sizes
 from calque.runtime.call.progress import watched
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
@@ -33,7 +35,7 @@ from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir import core
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.remarks import remark_lines
@@ -333,8 +335,14 @@ def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
     policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
     if policy != "all" and policy not in names:
         raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
-    sizes = sizes_of(pytrees.flatten((complete(transformed, args), {}))[0])
-    traced = transformed.program(*args).traced
+    sizes: dict[str, int] = {}  # passes ask them what pays
+
+    def find(dispatcher: Dispatcher, given: Any) -> Program:
+        program, leaves = dispatcher.find(given, {})
+        sizes.update({**capture_sizes(program.captures), **sizes_of(leaves)})
+        return program
+
+    traced = transformed.asked(find, args).traced
     made = to_kernels(traced, sizes=sizes, target=_target_of(policy, traced), remarks=True)
     lines = remark_lines(made.builder, None if policy == "all" else policy)
     return "\n".join(lines) or f"{policy} considers no loop of {transformed.generated_name()}."

@@ -34,6 +34,7 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Iterations, is_affine, is_whole, worth_a_product
 from calque.transpiler.primitives.axes import transpose
@@ -42,9 +43,13 @@ from calque.transpiler.primitives.elementwise import add, subtract
 from calque.transpiler.primitives.indexing import copy, getitem, update
 from calque.transpiler.primitives.products import dot, matmul, outer
 
+_NOT_OWN = "{0} accesses an array elsewhere than at the loops' counters, or these do not cover it"
+_SIZES_DIFFER = "{0} combines sizes that are not known to be equal"
+_NO_FLOATS = "{0} multiplies numbers that are no floats"
+
 
 class _Left(Exception):
-    """Raised where a nest must stay as it is."""
+    """Raised where a nest must stay as it is; {0} in its words is the statement at hand."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +83,16 @@ def batch_iterations(function: Function, builder: Builder) -> None:
     with builder.active(), builder.block():
         made: list[Statement] = []
         for s in function.body.statements:
-            nest = _Nest(builder)
-            with builder.block() as whole:
-                results = nest.results(s) if isinstance(s, For) else None
-            if results is None:
+            if not isinstance(s, For):
                 made.append(s)
                 continue
+            with builder.block() as whole:
+                results = _Nest(builder, s).results()
+            if isinstance(results, Refused):
+                missed(builder, "batch_iterations", s, results)
+                made.append(s)
+                continue
+            applied(builder, "batch_iterations", s)
             core.label(whole.statements, s.phase)
             made += whole.statements
             core.substitute(function.body, dict(zip(s.outs, results, strict=True)))
@@ -95,45 +104,53 @@ def batch_iterations(function: Function, builder: Builder) -> None:
 class _Nest:
     """Converts the statements of a nest one by one into operations over all iterations."""
 
-    def __init__(self, builder: Builder):
-        self.builder = builder
+    def __init__(self, builder: Builder, loop: For):
+        self.builder, self.loop = builder, loop
+        self.at_hand: Statement = loop
         self.loops: list[For] = []
-        self.inside: set[Var] = set()
+        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
         self.values: dict[Var, _Rows | _Outer | _Carried] = {}
         self.steady: dict[Var, Any] = {}  # loop-invariant values that the nest computes
         self.products: list[tuple[DimLike, ...]] = []  # the sizes of each product
 
-    def results(self, loop: For) -> list[Atom] | None:
-        """The results of the loop, computed in the open block; None if the loop stays."""
-        self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+    def results(self) -> list[Atom] | Refused:
+        """The results of the loop, computed in the open block, or the reason why it stays."""
         try:
-            self._loop(loop)
-            found = [self._after(out) for out in loop.outs]
-        except _Left:
-            return None
-        return found if any(worth_a_product(p, self.builder) for p in self.products) else None
+            self._loop(self.loop)
+            found = [self._after(out) for out in self.loop.outs]
+        except _Left as left:
+            return Refused(str(left), (self.at_hand.origin,))
+        if not self.products:
+            return Refused("it multiplies no row by a matrix")
+        if not any(worth_a_product(p, self.builder) for p in self.products):
+            return Refused("its products are not known to be large enough in this call")
+        return found
 
     # statements
 
     def _loop(self, loop: For) -> None:
-        if not self._is_whole(loop) or not loop.phis:
-            raise _Left
+        self.at_hand = loop
+        if not self._is_whole(loop):
+            raise _Left("{0} does not count by one from 0 to a size, or back")
+        if not loop.phis:
+            raise _Left("{0} changes no array")
         for phi, init in zip(loop.phis, loop.inits, strict=True):
             if self.loops:
                 self.values[phi] = self._carried(init)
             elif isinstance(init, Var) and init.type.ndim:
                 self.values[phi] = _Carried(phi, wrap(init))
             else:
-                raise _Left
+                raise _Left("{0} carries a scalar to its next iteration")
         self.loops.append(loop)
         for s in loop.body.statements:
             with self.builder.at(s.origin):
                 self._statement(s)
         self.loops.pop()
+        self.at_hand = loop
         for phi, result, out in zip(loop.phis, loop.body.results, loop.outs, strict=True):
             last = self._carried(result)
             if last.first is not self._carried(phi).first:
-                raise _Left
+                raise _Left("{0} exchanges its arrays")
             self.values[out] = last
 
     def _is_whole(self, loop: For) -> bool:
@@ -149,13 +166,14 @@ class _Nest:
         if isinstance(s, For):
             self._loop(s)
             return
+        self.at_hand = s
         if not isinstance(s, Apply) or len(s.outs) != 1:
-            raise _Left
+            raise _Left("{0} is more than an operation with one result")
         if s.primitive.kind == "size":
             self.steady[s.out] = apply(s.primitive, self._sized(s.args[0]), **s.params)
         elif all(map(self._is_steady, s.args)):
             if s.primitive is not transpose and not is_affine(s):
-                raise _Left
+                raise _Left("{0} computes the same in all iterations")
             args = [self._outside(a) for a in s.args]
             self.steady[s.out] = apply(s.primitive, *args, **s.params)
         else:
@@ -180,9 +198,9 @@ class _Nest:
         elif s.primitive.kind == "elementwise":
             rows = self._elementwise(s)
         else:
-            raise _Left
+            raise _Left("{0} is no operation that a product of whole arrays can take in")
         if rows.dtype != s.out.type.dtype or rows.ndim != s.out.type.ndim + len(self.loops):
-            raise _Left
+            raise _Left("{0} has another type for all iterations at once")
         return _Rows(rows, len(self.loops))
 
     # operands
@@ -196,7 +214,7 @@ class _Nest:
     def _outside(self, value: Atom) -> Any:
         """A loop-invariant value, as computed outside of the nest."""
         if not self._is_steady(value):
-            raise _Left
+            raise _Left("{0} multiplies by a matrix that differs between iterations")
         return self.steady.get(value) if value in self.steady else wrap(value)
 
     def _sized(self, value: Atom) -> Any:
@@ -207,13 +225,13 @@ class _Nest:
         """The values of ``value`` in all iterations, as one array."""
         found = self.values.get(value) if isinstance(value, Var) else None
         if not isinstance(found, _Rows) or found.depth != len(self.loops):
-            raise _Left
+            raise _Left("{0} uses more than its own rows and what all iterations share")
         return found.all
 
     def _carried(self, value: Atom) -> _Carried:
         found = self.values.get(value) if isinstance(value, Var) else None
         if not isinstance(found, _Carried):
-            raise _Left
+            raise _Left("{0} uses a value that is no array carried by all loops")
         return found
 
     def _is_own(self, access: Apply) -> bool:
@@ -234,22 +252,26 @@ class _Nest:
     def _part(self, s: Apply) -> Any:
         """The parts of an array that the iterations read, as one array."""
         if not self._is_own(s):
-            raise _Left
+            raise _Left(_NOT_OWN)
         if self._is_steady(s.args[0]):
             return self._outside(s.args[0])
         carried = self._carried(s.args[0])
         if carried.sums:
-            raise _Left
+            raise _Left("{0} reads an array that iterations add products to")
         return carried.init if carried.rows is None else carried.rows
 
     def _store(self, s: Apply) -> _Carried:
         """An array with the parts of all iterations stored, or added to."""
         carried, rows = self._carried(s.args[0]), self._rows(s.args[1])
         now = carried.init if carried.rows is None else carried.rows
-        if not self._is_own(s) or carried.sums or rows.dtype != now.dtype or rows.ndim != now.ndim:
-            raise _Left
+        if not self._is_own(s):
+            raise _Left(_NOT_OWN)
+        if carried.sums:
+            raise _Left("{0} stores into an array that iterations add products to")
+        if rows.dtype != now.dtype or rows.ndim != now.ndim:
+            raise _Left("{0} stores a value of another type than the array's parts")
         if not all(map(self.builder.dims.same, rows.dims, now.dims)):
-            raise _Left
+            raise _Left(_SIZES_DIFFER)
         return replace(carried, rows=rows if s.primitive is update else now + rows)
 
     def _product(self, s: Apply) -> Any:
@@ -260,33 +282,35 @@ class _Nest:
         elif (left.type.ndim, right.type.ndim) == (2, 1):
             rows, matrix = self._rows(right), self._outside(left).T
         else:
-            raise _Left
+            raise _Left("{0} is no product of a row and a matrix")
         if s.out.type.dtype.kind not in "fc":
-            raise _Left
+            raise _Left(_NO_FLOATS)
         if not self.builder.dims.same(rows.dims[-1], matrix.dims[0]):
-            raise _Left
+            raise _Left(_SIZES_DIFFER)
         self.products.append((*rows.dims, matrix.dims[1]))
         return apply(matmul, rows, matrix)
 
     def _outer(self, s: Apply) -> _Outer:
         """The outer products of the rows of all iterations."""
         left, right = map(self._rows, s.args)
-        if {a.type.ndim for a in s.args} != {1} or s.out.type.dtype.kind not in "fc":
-            raise _Left
+        if {a.type.ndim for a in s.args} != {1}:
+            raise _Left("{0} is no outer product of two rows")
+        if s.out.type.dtype.kind not in "fc":
+            raise _Left(_NO_FLOATS)
         self.products.append((*left.dims, right.dims[-1]))
         return _Outer(left, right)
 
     def _sum(self, s: Apply, array: Atom, added: Atom) -> _Carried:
         """An array to which all iterations add outer products."""
         carried = self._carried(array)
-        if carried.rows is not None or not all(
-            map(self.builder.dims.same, carried.init.dims, s.out.type.dims)
-        ):
-            raise _Left
+        if carried.rows is not None:
+            raise _Left("{0} adds a product to an array that iterations store rows into")
+        if not all(map(self.builder.dims.same, carried.init.dims, s.out.type.dims)):
+            raise _Left(_SIZES_DIFFER)
         product = self.values.get(added) if isinstance(added, Var) else None
         assert isinstance(product, _Outer)
         if carried.init.dtype != s.out.type.dtype or s.out.type.ndim != 2:
-            raise _Left
+            raise _Left("{0} adds a product to an array of another type")
         return replace(carried, sums=(*carried.sums, (s, product)))
 
     def _elementwise(self, s: Apply) -> Any:
@@ -295,7 +319,7 @@ class _Nest:
         for a in s.args:
             same = self._is_steady(a)
             if isinstance(a, Var) and a.type.ndim != (0 if same else s.out.type.ndim):
-                raise _Left
+                raise _Left("{0} combines a row with an array of other dimensions")
             args.append(self._outside(a) if same else self._rows(a))
         return apply(s.primitive, *args, **s.params)
 

@@ -1,0 +1,80 @@
+"""Remarks of the passes that write products of matrices, or hoist what iterations repeat."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+TEXT = """\
+import numpy as np
+
+
+def rows(A, C):
+    A = A.copy()
+    for r in range(A.shape[0]):
+        A[r] = A[r] @ C
+    return A
+
+
+def rows_before(A, C):
+    A = A.copy()
+    for r in range(1, A.shape[0]):
+        A[r] = A[r - 1] @ C
+    return A
+
+
+def row_before_at_all(A, C):
+    A = A.copy()
+    for r in range(A.shape[0]):
+        A[r] = A[r - 1] @ C
+    return A
+
+
+def running(A, C):
+    h = 0.0
+    for r in range(A.shape[0]):
+        h = np.sum(A[r] @ C) + h
+    return h
+"""
+SQUARES = (np.ones((64, 64)), np.ones((64, 64)))
+FIRST = "<programs with products>"
+
+
+@pytest.fixture
+def program() -> Callable[[str], Callable[..., Any]]:
+    """The function of a name, whose lines a remark can quote."""
+    linecache.cache[FIRST] = (len(TEXT), None, TEXT.splitlines(True), FIRST)
+    namespace: dict[str, Any] = {"__name__": "program"}
+    exec(compile(TEXT, FIRST, "exec"), namespace)
+    return namespace.__getitem__
+
+
+def told(fn: Callable[..., Any], args: Any, policy: str) -> str:
+    return calque.explain(fn, *args, why=policy)
+
+
+def test_iterations_that_become_one_product(program: Callable[[str], Any]) -> None:
+    text = told(program("rows"), SQUARES, "batch_iterations")
+    assert text.startswith("batch_iterations: line 6, for r is rewritten\n    6: for r in range(")
+
+
+def test_iterations_that_do_not(program: Callable[[str], Any]) -> None:
+    text = told(program("rows_before"), SQUARES, "batch_iterations")
+    assert "line 13, for r stays: line 13 does not count by one from 0 to a size, or back" in text
+    text = told(program("row_before_at_all"), SQUARES, "batch_iterations")
+    assert "line 20, for r stays: line 21 uses more than its own rows and " in text
+    assert "    21: A[r] = A[r - 1] @ C" in text
+    text = told(program("running"), SQUARES, "batch_iterations")
+    assert "line 27, for r stays: line 27 carries a scalar to its next iteration" in text
+
+
+def test_products_that_are_too_small(program: Callable[[str], Any]) -> None:
+    small = [a[:3, :3] for a in SQUARES]
+    text = told(program("rows"), small, "batch_iterations")
+    assert "for r stays: its products are not known to be large enough in this call" in text
