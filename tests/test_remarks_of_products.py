@@ -78,3 +78,15 @@ def test_products_that_are_too_small(program: Callable[[str], Any]) -> None:
     small = [a[:3, :3] for a in SQUARES]
     text = told(program("rows"), small, "batch_iterations")
     assert "for r stays: its products are not known to be large enough in this call" in text
+
+
+def test_a_product_that_is_hoisted(program: Callable[[str], Any]) -> None:
+    text = told(program("running"), SQUARES, "hoist_products")
+    assert text.startswith("hoist_products: line 27, for r is rewritten")
+
+
+def test_products_that_are_not_hoisted(program: Callable[[str], Any]) -> None:
+    text = told(program("running"), [a[:3, :3] for a in SQUARES], "hoist_products")
+    assert "for r stays: line 28 is not known to be large enough in this call" in text
+    text = told(program("row_before_at_all"), SQUARES, "hoist_products")
+    assert "line 21 multiplies no row that the counter selects of an unchanged array" in text

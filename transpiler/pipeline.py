@@ -177,6 +177,7 @@ KERNEL_PASSES = (
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("sink_products", lambda w: sink_products(w.function, w.builder)),

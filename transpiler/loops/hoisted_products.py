@@ -24,6 +24,7 @@ from typing import Any
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, label
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Iterations, Section, worth_a_product
 from calque.transpiler.primitives.base import apply
@@ -39,48 +40,61 @@ def hoist_products(function: Function, builder: Builder) -> None:
         for s in function.body.statements:
             if isinstance(s, For):
                 ahead = _before(s, builder)
-                label(ahead, s.phase)
-                made += ahead
+                if isinstance(ahead, Refused):
+                    missed(builder, "hoist_products", s, ahead)
+                else:
+                    applied(builder, "hoist_products", s)
+                    label(ahead, s.phase)
+                    made += ahead
             made.append(s)
         function.body.statements[:] = made
     remove_dead_code(function)
 
 
-def _before(loop: For, builder: Builder) -> list[Statement]:
-    """Let a loop read hoisted products; return the statements that compute them before it."""
+def _before(loop: For, builder: Builder) -> list[Statement] | Refused:
+    """Let a loop read hoisted products, which the statements before it compute; or say why not."""
     iterations = Iterations(loop, builder)
     if not iterations.can_be_counted():
-        return []
+        return Refused("it does not count by one")
+    refused: list[Refused] = []
     before: list[Statement] = []
     body: list[Statement] = []
     for s in loop.body.statements:
+        if not isinstance(s, Apply) or s.primitive not in PRODUCTS:
+            body.append(s)
+            continue
         with builder.block() as ahead, builder.at(s.origin):
-            read = _read_instead(s, iterations) if isinstance(s, Apply) else None
-        if read is not None:
-            builder.definitions[s.outs[0]] = read.statements[-1]
-        before += ahead.statements if read is not None else []
-        body += [s] if read is None else read.statements
+            read = _read_instead(s, iterations)
+        if isinstance(read, Refused):
+            refused.append(read)
+            body.append(s)
+            continue
+        builder.definitions[s.out] = read.statements[-1]
+        before += ahead.statements
+        body += read.statements
     loop.body.statements[:] = body
-    return before
+    return before or next(iter(refused), Refused("it multiplies no row by a matrix"))
 
 
-def _read_instead(s: Apply, iterations: Iterations) -> Block | None:
-    """The statements that read the product, which the open block computes; None if it stays."""
-    if s.primitive not in PRODUCTS or s.out.type.ndim != 1:
-        return None
+def _read_instead(s: Apply, iterations: Iterations) -> Block | Refused:
+    """The statements that read the product, which the open block computes; or why it stays."""
+    here = (s.origin,)
+    if s.out.type.ndim != 1:
+        return Refused("{0} is no product of a row and a matrix", here)
     left, right = s.args
     of_rows = left.type.ndim == 1
     row, matrix = (left, right) if of_rows else (right, left)
     part = iterations.part(row)
     if part is None:
-        return None
+        return Refused("{0} multiplies no row that the counter selects of an unchanged array", here)
     shrinking = iterations.most_of(matrix, 1 if of_rows else 0)
     if shrinking is None and not iterations.is_steady(matrix):
-        return None
+        return Refused("{0} multiplies by a matrix that differs between iterations", here)
     array, columns = (matrix, None) if shrinking is None else shrinking
     length = s.out.type.dims[0] if shrinking is None else array.type.dims[1 if of_rows else 0]
-    if not _is_worth(s, part, length, iterations):
-        return None
+    not_worth = _not_worth(s, part, length, iterations)
+    if not_worth:
+        return Refused(not_worth, here)
     steady = iterations.outside(array)
     rows = iterations.all_parts(part)
     whole = apply(matmul, rows, steady if of_rows else steady.T)
@@ -91,23 +105,29 @@ def _read_instead(s: Apply, iterations: Iterations) -> Block | None:
     return _named(reading, found, s)
 
 
-def _is_worth(s: Apply, part: Section, length: DimLike, iterations: Iterations) -> bool:
+def _not_worth(s: Apply, part: Section, length: DimLike, iterations: Iterations) -> str | None:
+    """The reason if one product for all iterations is not known to be right and faster."""
     array = part.read.args[0]
-    if s.out.type.dtype.kind not in "fc" or not iterations.is_inside(part):
-        return False
+    if s.out.type.dtype.kind not in "fc":
+        return "{0} multiplies numbers that are no floats"
+    if not iterations.is_inside(part):
+        return "{0} reads rows that are not known to be inside of their array"
     builder = iterations.builder
     inner, count = part.read.out.type.dims[0], array.type.dims[part.axis]
     known = all(a.type.ndim for a in s.args) and builder.dims.same(
         s.args[0].type.dims[-1], s.args[1].type.dims[0]
     )
-    return known and worth_a_product((count, inner, length), builder)
+    if not known:
+        return "{0} multiplies sizes that are not known to be equal"
+    large = worth_a_product((count, inner, length), builder)
+    return None if large else "{0} is not known to be large enough in this call"
 
 
-def _named(reading: Block, found: Any, s: Apply) -> Block | None:
-    """Let a block that reads a row define the product's variable; None if dtypes differ."""
+def _named(reading: Block, found: Any, s: Apply) -> Block | Refused:
+    """Let a block that reads a row define the product's variable; refused if dtypes differ."""
     last = reading.statements[-1]
     assert isinstance(last, Apply) and last.out is atom(found)
     if last.out.type.dtype != s.out.type.dtype:
-        return None
+        return Refused("{0} has another dtype for all iterations at once", (s.origin,))
     last.outs = s.outs
     return reading
