@@ -41,6 +41,28 @@ def running(A, C):
     for r in range(A.shape[0]):
         h = np.sum(A[r] @ C) + h
     return h
+
+
+def recurrent(W, U, x):
+    h = np.zeros(U.shape[0])
+    for t in range(x.shape[0]):
+        h = np.tanh(x[t] @ W + h @ U)
+    return np.sum(h**2)
+
+
+def read_back(S, x):
+    S, y = S.copy(), 0.0
+    for t in range(x.shape[0]):
+        S += np.outer(x[t], x[t])
+        y += S[0, 0]
+    return S, y
+
+
+def without_products(x):
+    y = np.zeros_like(x)
+    for t in range(x.shape[0]):
+        y[t] = np.cumsum(x[t])
+    return y
 """
 SQUARES = (np.ones((64, 64)), np.ones((64, 64)))
 FIRST = "<programs with products>"
@@ -90,3 +112,21 @@ def test_products_that_are_not_hoisted(program: Callable[[str], Any]) -> None:
     assert "for r stays: line 28 is not known to be large enough in this call" in text
     text = told(program("row_before_at_all"), SQUARES, "hoist_products")
     assert "line 21 multiplies no row that the counter selects of an unchanged array" in text
+
+
+def test_products_that_are_sunk(program: Callable[[str], Any]) -> None:
+    gradient = calque.grad(program("recurrent"), (0, 1, 2))
+    text = told(gradient, (SQUARES[0],) * 3, "sink_products")
+    assert "sink_products: line 34, for t is rewritten" in text
+    text = told(gradient, (SQUARES[0][:3, :3],) * 3, "sink_products")
+    assert "is rewritten" not in text
+    assert "line 35 adds or stores a product not known to be large in this call" in text
+
+
+def test_products_that_are_not_sunk(program: Callable[[str], Any]) -> None:
+    text = told(program("recurrent"), (SQUARES[0],) * 3, "sink_products")
+    assert "line 34, for t stays: it carries no matrix of floats" in text
+    text = told(program("read_back"), SQUARES, "sink_products")
+    assert "line 41, for t stays: line 43 reads a matrix, or changes it in an inner loop" in text
+    text = told(program("without_products"), SQUARES[:1], "sink_products")
+    assert "line 49, for t stays: line 50 stores no product of a matrix and a vector" in text

@@ -184,6 +184,7 @@ KERNEL_PASSES = (
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("solve_by_substitution", lambda w: solve_by_substitution(w.function, w.builder)),

@@ -28,9 +28,10 @@ from typing import Any
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Atom, For, Function, If, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import Uses
 from calque.transpiler.loops.array_sections import (
     Iterations,
@@ -76,7 +77,12 @@ def sink_products(function: Function, builder: Builder) -> None:
                 continue
             sums = _Sums(s, builder)
             with builder.block():  # sizes that are only asked about are dropped
-                sums.find()
+                refused = sums.find()
+            if refused is not None:
+                missed(builder, "sink_products", s, refused)
+                made.append(s)
+                continue
+            applied(builder, "sink_products", s)
             with builder.block() as before:
                 sums.keep_rows()
             with builder.block() as after:
@@ -98,13 +104,25 @@ class _Sums:
         self.saved: dict[Var, Var] = {}  # a vector of each iteration -> the matrix of all
         self.placed: list[tuple[PlacedRows, Var]] = []
 
-    def find(self) -> None:
-        """Find the products that can be computed after the loop."""
+    def find(self) -> Refused | None:
+        """Find the products that can be computed after the loop; the reason if there are none."""
         iterations, dims = self.iterations, self.builder.dims
-        if iterations.can_be_counted():
-            found = {phi: self._terms(phi) for phi in self.loop.phis}
-            found = {phi: terms for phi, terms in found.items() if terms}
-            self.found = found if found and dims.assume_nonnegative(iterations.count()) else {}
+        if not iterations.can_be_counted():
+            return Refused("it does not count by one")
+        refused = [Refused("it carries no matrix of floats")]
+        found: dict[Var, list[_Term | TriangularTerm]] = {}
+        for phi in self.loop.phis:
+            terms = self._terms(phi)
+            if isinstance(terms, Refused):
+                refused.append(terms)
+            else:
+                found[phi] = terms
+        if not found:
+            return max(refused, key=lambda r: len(r.statements))
+        if not dims.assume_nonnegative(iterations.count()):
+            return Refused("it is not known to have a trip count of 0 or more")
+        self.found = found
+        return None
 
     def keep_rows(self) -> None:
         """Let the loop save the vectors of each iteration; emits their matrices before the loop."""
@@ -124,76 +142,96 @@ class _Sums:
 
     # the products that can be sunk
 
-    def _terms(self, phi: Var) -> list[_Term | TriangularTerm]:
+    def _terms(self, phi: Var) -> list[_Term | TriangularTerm] | Refused:
         """The products that are added to or stored into an array that the loop carries."""
         k = self.loop.phis.index(phi)
         result, t = self.loop.body.results[k], phi.type
         init = self.loop.inits[k]
         if t.ndim < 2 or t.dtype.kind not in "fc" or not isinstance(init, Var):
-            return []
+            return Refused("it carries no matrix of floats")
         if not all(map(self.builder.dims.same, t.dims, init.type.dims)):
-            return []
+            return Refused("it may change the size of a matrix")
         links: list[tuple[Var, Apply]] = []
         now = phi
         while now is not result:
             link = self._only_user(now)
             if link is None or not _goes_on(link, now) or link not in self.loop.body.statements:
-                return []
+                return self._used(now)
             links.append((now, link))
             now = link.out
         sets = any(link.primitive is update for _, link in links)
-        if self.users[now] != [self.loop.body] or (sets and len(links) > 1):
-            return []
-        terms = (self._term(*link) for link in links)
-        return [term for term in terms if term is not None]
+        if self.users[now] != [self.loop.body]:
+            return self._used(now)
+        if sets and len(links) > 1:
+            return Refused("{0} stores into a matrix that changes again", (links[0][1].origin,))
+        made = [self._term(*link) for link in links]
+        terms = [term for term in made if not isinstance(term, Refused)]
+        refused = (term for term in made if isinstance(term, Refused))
+        return terms or next(refused, Refused("it leaves a matrix as it is"))
+
+    def _used(self, value: Var) -> Refused:
+        """The reason why the versions of a matrix cannot be followed behind one of them."""
+        users = [user for user in self.users[value] if not isinstance(user, Block)]
+        odd = (s for s in users if not isinstance(s, Apply) or not _goes_on(s, value))
+        first = next(iter((*odd, *users)), None)
+        if first is None:
+            return Refused("it replaces a matrix, or exchanges it with another")
+        return Refused("{0} reads a matrix, or changes it in an inner loop", (first.origin,))
 
     def _only_user(self, value: Var) -> Apply | None:
         users = self.users[value]
         return users[0] if len(users) == 1 and isinstance(users[0], Apply) else None
 
-    def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | None:
-        """The product that a statement adds or stores, if it can be sunk; otherwise None."""
+    def _term(self, base: Var, link: Apply) -> _Term | TriangularTerm | Refused:
+        """The product that a statement adds or stores, or the reason why it stays."""
+        here = (link.origin,)
         given = link.args[1] if link.args[0] is base else link.args[0]
         product = self.iterations.made.get(given) if isinstance(given, Var) else None
         if not isinstance(product, Apply) or len(product.outs) != 1:
-            return None
+            return Refused("{0} adds or stores no product of the iteration's own", here)
         if len(self.users[product.out]) != 1:
-            return None
+            return Refused("{0} makes a product that is used again in the loop", (product.origin,))
         if not all(isinstance(a, Var) for a in product.args):
-            return None
+            return Refused("{0} adds or stores no product of arrays", here)
         stores = is_plain_store(link)
         dims = link.out.type.dims
         if stores:
             dims = tuple(indexed_dims(dims, link.params["index"], [*map(wrap, link.args[2:])]))
         own = product.out.type
         if own.dtype != link.out.type.dtype or len(own.dims) != len(dims):
-            return None
+            return Refused("{0} adds or stores a value of another type than the matrix", here)
         if not all(map(self.builder.dims.same, own.dims, dims)):
-            return None
+            return Refused("{0} combines sizes that are not known to be equal", here)
         term = self._row(base, link, product) if stores else self._outer(base, link, product)
-        if term is not None:
-            return term if self._is_worth(term) else None
-        return triangular_term(base, link, product, self.iterations)
+        if isinstance(term, str):
+            return triangular_term(base, link, product, self.iterations) or Refused(term, here)
+        if not self._is_worth(term):
+            return Refused("{0} adds or stores a product not known to be large in this call", here)
+        return term
 
-    def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | None:
-        """``W += np.outer(a, b)``."""
-        if product.primitive is not outer or not all(map(self._is_row, product.args)):
-            return None
+    def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | str:
+        """``W += np.outer(a, b)``, or the reason why it is nothing of the kind."""
+        if product.primitive is not outer:
+            return "{0} adds no outer product"
+        if not all(map(self._is_row, product.args)):
+            return "{0} adds the outer product of vectors that cannot be saved for all iterations"
         if not any(map(self._read, product.args)):
-            return None  # no array bounds the trip count
-        return _Term(base, link, product, product.args, None)
+            return "{0} adds the outer product of vectors that are no rows of an array"
+        return _Term(base, link, product, product.args, None)  # the array bounds the trip count
 
-    def _row(self, base: Var, link: Apply, product: Apply) -> _Term | None:
-        """``y[t] = W @ a``, or ``a @ W``."""
+    def _row(self, base: Var, link: Apply, product: Apply) -> _Term | str:
+        """``y[t] = W @ a``, or ``a @ W``, or the reason why it is nothing of the kind."""
         part = self.iterations.part_at(link)
         if part is None or not part.upward or not self.iterations.is_inside(part):
-            return None
+            return "{0} does not store into a row that moves up by one, and is known to be inside"
         if product.primitive not in _PRODUCTS or product.out.type.ndim != 1:
-            return None
+            return "{0} stores no product of a matrix and a vector"
         left, right = product.args
         row, matrix = (left, right) if left.type.ndim == 1 else (right, left)
-        if matrix.type.ndim != 2 or not self.iterations.is_steady(matrix) or not self._is_row(row):
-            return None
+        if matrix.type.ndim != 2 or not self.iterations.is_steady(matrix):
+            return "{0} stores a product with a matrix that differs between iterations"
+        if not self._is_row(row):
+            return "{0} stores the product of a vector that cannot be saved for all iterations"
         return _Term(base, link, product, (row,), part)
 
     def _is_row(self, value: Var) -> bool:
