@@ -1,4 +1,4 @@
-"""Remarks of the passes that write products of matrices, or hoist what iterations repeat."""
+"""Remarks of passes that write products of matrices, and of the one that hoists index checks."""
 
 from __future__ import annotations
 
@@ -63,6 +63,22 @@ def without_products(x):
     for t in range(x.shape[0]):
         y[t] = np.cumsum(x[t])
     return y
+
+
+def triangle(packed, x):
+    n, total, place = x.shape[0], 0.0, 0
+    for i in range(n):
+        for j in range(i, n):
+            total += packed[place] * x[i] * x[j]
+            place += 1
+    return total
+
+
+def by_table(y, x, columns):
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += y[columns[j]] * x[j]
+    return total
 """
 SQUARES = (np.ones((64, 64)), np.ones((64, 64)))
 FIRST = "<programs with products>"
@@ -130,3 +146,16 @@ def test_products_that_are_not_sunk(program: Callable[[str], Any]) -> None:
     assert "line 41, for t stays: line 43 reads a matrix, or changes it in an inner loop" in text
     text = told(program("without_products"), SQUARES[:1], "sink_products")
     assert "line 49, for t stays: line 50 stores no product of a matrix and a vector" in text
+
+
+def test_checks_that_are_hoisted(program: Callable[[str], Any]) -> None:
+    text = told(program("triangle"), (np.ones(40), np.ones(4)), "hoist_checks")
+    assert "hoist_checks: line 57, for j is rewritten" in text
+    assert "hoist_checks: line 56, for i stays: line 57 is an inner loop" in text
+
+
+def test_checks_that_are_not_hoisted(program: Callable[[str], Any]) -> None:
+    text = told(program("by_table"), (np.ones(40), np.ones(4), np.arange(4)), "hoist_checks")
+    assert "for j stays: line 66 has an index that does not change by a constant" in text
+    text = told(program("rows"), [a[:3, :3] for a in SQUARES], "hoist_checks")
+    assert "stays: it checks no index" in text

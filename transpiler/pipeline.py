@@ -301,6 +301,7 @@ KERNEL_PASSES = (
         after=["check_indices", "gather"],
         when=_on_cores,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("strip_recurrences", _strip_recurrences),

@@ -34,6 +34,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.primitives.base import apply
@@ -69,10 +70,13 @@ def hoist_checks(
                 visit(body, inner)
             if inner and isinstance(s, For):
                 made = _CheckedLoop(s, builder).versions(raises)
-                if made:
-                    core.label(made, s.phase)
-                    at = block.statements.index(s)
-                    block.statements[at : at + 1] = made
+                if isinstance(made, Refused):
+                    missed(builder, "hoist_checks", s, made)
+                    continue
+                applied(builder, "hoist_checks", s)
+                core.label(made, s.phase)
+                at = block.statements.index(s)
+                block.statements[at : at + 1] = made
 
     with builder.active():
         visit(function.body, False)
@@ -86,29 +90,50 @@ class _CheckedLoop:
     builder: Builder
     made: dict[Var, Statement] = field(default_factory=dict)  # the definition of each variable
 
-    def versions(self, raises: Callable[[Statement], bool]) -> list[Statement]:
-        """The statements that replace the loop; none if it stays."""
+    def versions(self, raises: Callable[[Statement], bool]) -> list[Statement] | Refused:
+        """The statements that replace the loop, or the reason why it stays."""
         loop = self.loop
         statements = list(core.walk(loop.body))
         checks = [s for s in statements if isinstance(s, Apply) and s.primitive is checked_index]
-        if not checks or len(statements) > _MOST or loop.step not in (1, -1):
-            return []
-        if not all(isinstance(s, (Apply, If)) for s in statements):
-            return []
-        if any(raises(s) for s in statements if s not in checks):
-            return []  # the iterations would stay sequential
+        refused = self._irregular(statements, checks, raises)
+        if refused is not None:
+            return refused
         self.made = dict.fromkeys((loop.index, *loop.phis), loop)
         self.made.update((out, s) for s in statements for out in s.outs)
-        if any(self._slope(s.args[0]) is None for s in checks):
-            return []
+        for s in checks:
+            if self._slope(s.args[0]) is None:
+                return Refused("{0} has an index that does not change by a constant", (s.origin,))
         try:
             with self.builder.block() as made, self.builder.at(loop.origin):
                 answer = self._question(checks)
-                if answer is not None:
+                if not isinstance(answer, Refused):
                     self._choice(answer, checks)
         except OverflowError:  # of Python integers
-            return []
-        return made.statements if answer is not None else []
+            return Refused("an index of its first or last iteration has more than 64 bits")
+        return answer if isinstance(answer, Refused) else made.statements
+
+    def _irregular(
+        self,
+        statements: list[Statement],
+        checks: list[Apply],
+        raises: Callable[[Statement], bool],
+    ) -> Refused | None:
+        """The reason if the loop checks no index, or does more than one test can cover."""
+        if not checks:
+            return Refused("it checks no index")
+        if len(statements) > _MOST:
+            return Refused(f"it has more than {_MOST} operations, which would be written twice")
+        if self.loop.step not in (1, -1):
+            return Refused("it does not count by one")
+        for s in statements:
+            if isinstance(s, (For, While)):
+                return Refused("{0} is an inner loop", (s.origin,))
+            if not isinstance(s, (Apply, If)):
+                return Refused("{0} has an effect besides its results", (s.origin,))
+        for s in statements:
+            if s not in checks and raises(s):  # the iterations would stay sequential
+                return Refused("{0} may raise an error besides its index check", (s.origin,))
+        return None
 
     # the test before the loop
 
@@ -163,8 +188,8 @@ class _CheckedLoop:
         gap = (counter, self.loop.start) if self.loop.step == 1 else (self.loop.start, counter)
         return _computed(add, start, _computed(multiply, _computed(subtract, *gap), growth))
 
-    def _question(self, checks: list[Apply]) -> Atom | None:
-        """The test that all indices are in bounds in the first and the last iteration, or None."""
+    def _question(self, checks: list[Apply]) -> Atom | Refused:
+        """The test that all indices are in bounds in the first and the last iteration."""
         loop, tests = self.loop, dict[tuple[Primitive, Atom, Atom], Atom]()
         last = _computed(subtract, loop.stop, loop.step)
         for s in checks:
@@ -172,7 +197,7 @@ class _CheckedLoop:
             slope = self._slope(index)
             size = early(size, self.made, self.made)
             if slope is None or size is None:
-                return None
+                return Refused("{0} indexes an array whose size may change", (s.origin,))
             ends = (loop.start, last) if slope * loop.step >= 0 else (last, loop.start)
             if slope == 0:
                 ends = (loop.start, loop.start)
@@ -183,7 +208,7 @@ class _CheckedLoop:
             wanted = [(greater_equal, low, 0), (less, high, size)]
             if slope and not self._holds(low, high, abs(slope), last):
                 if abs(slope) > 1:
-                    return None
+                    return Refused("{0} has an index that may overflow", (s.origin,))
                 wanted.insert(1, (less_equal, low, high))  # otherwise the last one has overflowed
             for primitive, place, bound in wanted:
                 if (primitive, place, bound) not in tests:
@@ -191,7 +216,7 @@ class _CheckedLoop:
                     tests[primitive, place, bound] = atom(found)
         asked = [t for t in tests.values() if isinstance(t, Var)]
         if not asked or any(not isinstance(t, Var) and not t for t in tests.values()):
-            return None
+            return Refused("its first or last index is known to be inside, or outside")
         answer = asked[0]
         for test in asked[1:]:
             answer = atom(apply(logical_and, wrap(answer), wrap(test)))
