@@ -79,6 +79,13 @@ def by_table(y, x, columns):
     for j in range(x.shape[0]):
         total += y[columns[j]] * x[j]
     return total
+
+
+def covariance(x, m):
+    cov = np.zeros((x.shape[1], x.shape[1]))
+    for i in range(m):
+        cov[i, i:] = x[:, i] @ x[:, i:]
+    return np.sum(cov)
 """
 SQUARES = (np.ones((64, 64)), np.ones((64, 64)))
 FIRST = "<programs with products>"
@@ -146,6 +153,20 @@ def test_products_that_are_not_sunk(program: Callable[[str], Any]) -> None:
     assert "line 41, for t stays: line 43 reads a matrix, or changes it in an inner loop" in text
     text = told(program("without_products"), SQUARES[:1], "sink_products")
     assert "line 49, for t stays: line 50 stores no product of a matrix and a vector" in text
+
+
+def test_sums_with_a_slice_that_shrinks(program: Callable[[str], Any]) -> None:
+    covariance, x = program("covariance"), SQUARES[0]
+
+    def gradient(left: int) -> Any:
+        return calque.grad(lambda x: covariance(x, x.shape[1] - left))
+
+    text = told(gradient(0), (x,), "sink_products")
+    assert "sink_products: line 72, for i is rewritten" in text
+    text = told(gradient(0), (x[:3, :3],), "sink_products")
+    assert "line 73 adds or stores a product not known to be large in this call" in text
+    text = told(gradient(8), (x,), "sink_products")
+    assert "line 73 uses some rows of a matrix, not known to be nearly all of them" in text
 
 
 def test_checks_that_are_hoisted(program: Callable[[str], Any]) -> None:

@@ -54,6 +54,7 @@ from calque.transpiler.primitives.products import dot, outer
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
 _PRODUCTS = (products.matmul, dot)
+_NO_MATRIX = "it carries no matrix of floats"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,16 +110,18 @@ class _Sums:
         iterations, dims = self.iterations, self.builder.dims
         if not iterations.can_be_counted():
             return Refused("it does not count by one")
-        refused = [Refused("it carries no matrix of floats")]
+        refused: list[Refused] = []  # those about products come first
         found: dict[Var, list[_Term | TriangularTerm]] = {}
         for phi in self.loop.phis:
-            terms = self._terms(phi)
-            if isinstance(terms, Refused):
-                refused.append(terms)
-            else:
+            links = self._links(phi)
+            terms = links if isinstance(links, Refused) else self._terms(links)
+            if not isinstance(terms, Refused):
                 found[phi] = terms
+            else:
+                refused.insert(len(refused) if terms is links else 0, terms)
         if not found:
-            return max(refused, key=lambda r: len(r.statements))
+            nothing = Refused(_NO_MATRIX)
+            return max(refused, key=lambda r: len(r.statements), default=nothing)
         if not dims.assume_nonnegative(iterations.count()):
             return Refused("it is not known to have a trip count of 0 or more")
         self.found = found
@@ -142,13 +145,13 @@ class _Sums:
 
     # the products that can be sunk
 
-    def _terms(self, phi: Var) -> list[_Term | TriangularTerm] | Refused:
-        """The products that are added to or stored into an array that the loop carries."""
+    def _links(self, phi: Var) -> list[tuple[Var, Apply]] | Refused:
+        """The versions of an array that the loop carries, and what adds to or stores into each."""
         k = self.loop.phis.index(phi)
         result, t = self.loop.body.results[k], phi.type
         init = self.loop.inits[k]
         if t.ndim < 2 or t.dtype.kind not in "fc" or not isinstance(init, Var):
-            return Refused("it carries no matrix of floats")
+            return Refused(_NO_MATRIX)
         if not all(map(self.builder.dims.same, t.dims, init.type.dims)):
             return Refused("it may change the size of a matrix")
         links: list[tuple[Var, Apply]] = []
@@ -164,6 +167,10 @@ class _Sums:
             return self._used(now)
         if sets and len(links) > 1:
             return Refused("{0} stores into a matrix that changes again", (links[0][1].origin,))
+        return links
+
+    def _terms(self, links: list[tuple[Var, Apply]]) -> list[_Term | TriangularTerm] | Refused:
+        """The products that are added to or stored into an array, if they can be sunk."""
         made = [self._term(*link) for link in links]
         terms = [term for term in made if not isinstance(term, Refused)]
         refused = (term for term in made if isinstance(term, Refused))

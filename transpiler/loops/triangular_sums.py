@@ -35,6 +35,7 @@ import numpy as np
 from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, If, Var
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.array_sections import (
@@ -211,8 +212,8 @@ def _one_by_one(
 
 def triangular_term(
     base: Var, link: Apply, product: Apply, iterations: Iterations
-) -> TriangularTerm | None:
-    """The triangular term that a statement adds or stores; None if it has another form."""
+) -> TriangularTerm | Refused | None:
+    """The triangular term that a statement adds or stores, or why it stays; None in other forms."""
     if base.type.ndim != 2 or not is_plain_store(link):
         return None
     if product.primitive is outer:
@@ -221,7 +222,7 @@ def triangular_term(
         found = _gathered(base, link, product, iterations)
     else:
         return None
-    return found if found is not None and _can_be_placed(found, iterations) else None
+    return None if found is None else _unplaced(found, iterations) or found
 
 
 def _spread(
@@ -257,20 +258,22 @@ def _gathered(
     return TriangularTerm(base, link, placed, array, axis == 0, False, part.axis == 0)
 
 
-def _can_be_placed(term: TriangularTerm, iterations: Iterations) -> bool:
-    """True if the rows can be saved, fill most of their matrix, and one product pays."""
-    builder, placed = iterations.builder, term.placed
+def _unplaced(term: TriangularTerm, iterations: Iterations) -> Refused | None:
+    """The reason if the rows cannot be saved, leave much of their matrix empty, or do not pay."""
+    builder, placed, here = iterations.builder, term.placed, (term.link.origin,)
     part = placed.place
     others = [item for k, item in enumerate(part.items) if k != part.axis]
     if placed.vector not in iterations.made or not all(map(is_whole, others)):
-        return False
+        return Refused("{0} uses a vector that cannot be saved for all iterations", here)
     if not sizes_at_hand((*term.matrix.type.dims, *placed.sizes), builder):
-        return False
+        return Refused("{0} uses a matrix whose sizes are not those of arguments", here)
     length = dim_symbols(builder.dims.resolve(placed.vector.type.dims[0]))
     counter = builder.dim_of(wrap(iterations.loop.index))
     if not length <= builder.dims.arguments | dim_symbols(counter):
-        return False  # in some iterations, the slice may begin after the end
+        return Refused("{0} uses a slice that may begin after the end of its array", here)
     gap = builder.dims.resolve(placed.sizes[0] - iterations.count())
     if not isinstance(gap, int) or not 0 <= gap <= 4 or not iterations.is_inside(part):
-        return False
-    return worth_a_product((*term.matrix.type.dims, *placed.sizes), builder)
+        return Refused("{0} uses some rows of a matrix, not known to be nearly all of them", here)
+    if not worth_a_product((*term.matrix.type.dims, *placed.sizes), builder):
+        return Refused("{0} adds or stores a product not known to be large in this call", here)
+    return None
