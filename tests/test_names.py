@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler import pipeline
+from calque.transpiler import passes
 from calque.transpiler.autodiff import reverse
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.pass_manager import Pass
 
 ROOT = Path(calque.__file__).resolve().parent
 FOLDERS = ("runtime", "transpiler", "tests", "benchmarks", "examples")
-LISTS = (pipeline.CORE_PASSES, pipeline.CHECKED, pipeline.KERNEL_PASSES)
-PASSES = {p.name: p for passes in (*LISTS, reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP) for p in passes}
+LISTS = (passes.CORE_PASSES, passes.CHECKED, passes.KERNEL_PASSES)
+PASSES = {p.name: p for each in (*LISTS, reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP) for p in each}
 
 # "round" as a number is rounded, a trip is made, or a hash is computed
 ROUNDING = re.compile(
@@ -56,9 +56,9 @@ def texts() -> dict[str, str]:
 def functions_of(each: Pass) -> Iterator[tuple[str, str]]:
     """The functions of other files that a pass calls, each with the name of its file."""
     for name in each.run.__code__.co_names:
-        function = {**vars(reverse), **vars(pipeline)}.get(name)
+        function = {**vars(reverse), **vars(passes)}.get(name)
         module = getattr(function, "__module__", "")
-        if callable(function) and module.startswith("calque.") and module != pipeline.__name__:
+        if callable(function) and module.startswith("calque.") and module != passes.__name__:
             yield name, module.rpartition(".")[2]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler import pipeline
+from calque.transpiler import passes, pipeline
 from calque.transpiler.autodiff import reverse
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core, debug
@@ -132,7 +132,7 @@ KERNEL_PASSES = sorted(
     {
         each.name
         for each in pipeline.KERNEL_PASSES
-        if each.name not in ("estimate_parallel_work", "sort_scatters") and each.when is not pipeline._on_grid
+        if each.name not in ("estimate_parallel_work", "sort_scatters") and each.when is not passes._on_grid
     }
 )
 

@@ -25,6 +25,7 @@ from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
 from calque.transpiler.ir.path_conditions import facts_of_iterations
+from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.products import dot, matmul
@@ -92,7 +93,7 @@ class _RowLoop:
         assert isinstance(last, Apply)
         last.outs = (loop.outs[self.k],)
         builder.definitions[last.out] = last
-        core.label(block.statements, loop.phase)
+        label(block.statements, loop.phase)
         return [*block.statements, *self._counting()]
 
     def _counting(self) -> list[Statement]:

@@ -46,6 +46,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.ir.target import Target
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
@@ -99,8 +100,8 @@ def reverse(
             adjoint = adjoints.get(var)
             with builder.at(None):
                 found.append(None if adjoint is None else sweep.whole(var, adjoint))
-    core.label(body.statements, "forward")
-    core.label(back.statements, "reverse")
+    label(body.statements, "forward")
+    label(back.statements, "reverse")
     body.statements += back.statements
     function.swept = True
     work.kept = [a.atom if isinstance(a, Array) else a for a in found]
@@ -115,7 +116,7 @@ def reverse(
 def _remove_rule_markers(w: Work) -> None:
     instead = remove_rule_markers(w.function, w.kept)
     w.kept = [instead.get(a, a) if isinstance(a, Var) else a for a in w.kept]
-    core.label([s for s in w.function.body.statements if not s.phase], "forward")
+    label([s for s in w.function.body.statements if not s.phase], "forward")
 
 
 def _remove_dead_stores(w: Work) -> None:

@@ -22,6 +22,7 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Check, Effect, Statement, Var
+from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.indexing import add_at, copy, getitem, update, update_add
@@ -87,7 +88,7 @@ class _Checks:
             around.statements.append(s)
             after = self._part(s.out, s)
         found = [*around.statements, self._check(s, s.out, after, (before, s.args[1]))]
-        core.label(found, s.phase)
+        label(found, s.phase)
         return found
 
     def _part(self, array: Var, s: Apply) -> Any:

@@ -323,22 +323,6 @@ def walk(block: Block) -> Iterator[Statement]:
                 yield from walk(inner)
 
 
-def label(statements: Iterable[Statement], phase: str) -> None:
-    """Set the phase of statements and of all statements within them."""
-    for statement in statements:
-        statement.phase = phase
-        for inner in blocks_of(statement):
-            label(inner.statements, phase)
-
-
-def label_rest(statements: Iterable[Statement], phase: str) -> None:
-    """Set the phase of statements without one: a loop may hold statements of both phases."""
-    for statement in statements:
-        statement.phase = statement.phase or phase
-        for inner in blocks_of(statement):
-            label_rest(inner.statements, phase)
-
-
 def defined_vars(block: Block) -> set[Var]:
     """Every Var that the block or a block within it defines or binds."""
     found: set[Var] = set()

@@ -1,6 +1,6 @@
 """The names that passes had before, which ``CALQUE_PRINT_AFTER`` still takes.
 
-The next release removes this file: from then on only the names of ``transpiler/pipeline.py`` work.
+The next release removes this file: from then on only the names of ``transpiler/passes.py`` work.
 """
 
 from __future__ import annotations

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from calque.transpiler.ir.core import Block, Function, blocks_of
+from collections.abc import Iterable
+
+from calque.transpiler.ir.core import Block, Function, Statement, blocks_of
+
+
+def label(statements: Iterable[Statement], phase: str) -> None:
+    """Set the phase of statements and of all statements within them."""
+    for statement in statements:
+        statement.phase = phase
+        for inner in blocks_of(statement):
+            label(inner.statements, phase)
+
+
+def label_rest(statements: Iterable[Statement], phase: str) -> None:
+    """Set the phase of statements without one: a loop may hold statements of both phases."""
+    for statement in statements:
+        statement.phase = statement.phase or phase
+        for inner in blocks_of(statement):
+            label_rest(inner.statements, phase)
 
 
 def spread_phases(function: Function) -> None:

@@ -32,6 +32,7 @@ from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Slot, Statement, Var, While
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_access, is_plain_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import cloned_loop, emit_fold
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.loops.virtual_arrays import load
@@ -58,7 +59,7 @@ def _within(block: Block, builder: Builder) -> None:
         if isinstance(s, For) and s.parallel:
             with builder.block() as before, builder.at(s.origin):
                 _expand(s, builder)
-            core.label(before.statements, s.phase)
+            label(before.statements, s.phase)
             made += before.statements
         else:
             for inner in core.blocks_of(s):

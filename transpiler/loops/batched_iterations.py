@@ -34,6 +34,7 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Iterations, is_affine, is_whole, worth_a_product
@@ -93,7 +94,7 @@ def batch_iterations(function: Function, builder: Builder) -> None:
                 made.append(s)
                 continue
             applied(builder, "batch_iterations", s)
-            core.label(whole.statements, s.phase)
+            label(whole.statements, s.phase)
             made += whole.statements
             core.substitute(function.body, dict(zip(s.outs, results, strict=True)))
             core.substitute(core.Block(made), dict(zip(s.outs, results, strict=True)))

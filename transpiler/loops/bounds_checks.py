@@ -20,6 +20,7 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Slot, Statement, Var, While
 from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.backward_slice import early, outside
 from calque.transpiler.loops.bounds import in_range, is_inside_everywhere
@@ -68,7 +69,7 @@ def check_arrays(
                     s.args = _checked_arrays(s, known, builder)
                     if is_access(s):  # then no kernel needs to check it
                         s.proven = s.proven or is_inside_everywhere(s, builder)
-                core.label(checks.statements, s.phase)
+                label(checks.statements, s.phase)
                 made += checks.statements
             elif not compiles(s):
                 for inner in core.blocks_of(s):
@@ -224,7 +225,7 @@ class _Checker:
                 break
             made, target = moved, loop
         found = made[-1].outs[0]
-        core.label(made, s.phase)
+        label(made, s.phase)
         if dims.nonnegative(place):
             self.builder.dim_values[found] = place
         else:

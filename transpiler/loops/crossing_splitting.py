@@ -26,6 +26,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
@@ -64,7 +65,7 @@ def _split(s: For, block: Block, counters: Sequence[Var], builder: Builder) -> N
     s.body, where = found
     at = block.statements.index(s)
     block.statements[at : at + 1] = parts = _parts(s, where, builder)
-    core.label_rest(parts, s.phase)
+    label_rest(parts, s.phase)
 
 
 def _without_branches(body: Block) -> Block | Refused:

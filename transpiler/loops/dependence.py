@@ -34,7 +34,7 @@ def dependence_distance(a: Access, b: Access, counter: DimLike, builder: Builder
     >>> from calque.transpiler.ir.types import symbol
     >>> i = symbol("i")
     >>> left, right = Access(0, (i + 1,), 0, True, False), Access(0, (i - 1,), 1, False, False)
-    >>> meeting(left, right, i, Builder())  # x[i + 1] of an iteration is x[i - 1] two counts later
+    >>> dependence_distance(left, right, i, Builder())  # x[i + 1] is x[i - 1] two counts later
     2
     """
     if a.array != b.array or not (a.writes or b.writes):

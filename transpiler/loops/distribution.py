@@ -29,6 +29,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import derived, renewed
 from calque.transpiler.loops.dependence import ANYWHERE, Access, Distance, dependence_distance
@@ -56,7 +57,7 @@ def _within(block: Block, builder: Builder, whole: frozenset[int]) -> None:
         for inner in core.blocks_of(s):
             _within(inner, builder, whole)
         parts = _parts(s, builder) if isinstance(s, For) and id(s) not in whole else [s]
-        core.label_rest(parts, s.phase)
+        label_rest(parts, s.phase)
         made += parts
     block.statements[:] = made
 

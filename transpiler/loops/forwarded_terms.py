@@ -27,6 +27,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import is_element
 from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole
@@ -80,7 +81,7 @@ def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
     if value is None:
         return
     new, found = value
-    core.label_rest(new.statements, read.phase)
+    label_rest(new.statements, read.phase)
     at = body.statements.index(read)
     body.statements[at : at + 1] = new.statements
     core.substitute(body, {read.out: found})

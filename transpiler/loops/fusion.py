@@ -17,6 +17,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.ir.core import Apply, Block, Statement, Var
 from calque.transpiler.ir.effects import has_effects, is_indexed_store, refuses
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.uses import reads
 from calque.transpiler.loops.accesses import is_column
@@ -253,7 +254,7 @@ class Fusion:
         self.kept |= {id(take), id(back)}
         self.at_hand.see(take.outs)
         self.renewed.update((id(v), id(s)) for v in views)
-        core.label(views, s.phase)
+        label(views, s.phase)
         at = self.block.statements.index(s)
         self.block.statements[at : at + 1] = views
 

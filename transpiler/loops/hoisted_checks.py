@@ -34,6 +34,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop
 from calque.transpiler.loops.backward_slice import early
@@ -74,7 +75,7 @@ def hoist_checks(
                     missed(builder, "hoist_checks", s, made)
                     continue
                 applied(builder, "hoist_checks", s)
-                core.label(made, s.phase)
+                label(made, s.phase)
                 at = block.statements.index(s)
                 block.statements[at : at + 1] = made
 

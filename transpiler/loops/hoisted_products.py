@@ -22,8 +22,9 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.ir.builder import Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, label
+from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.array_sections import Iterations, Section, worth_a_product

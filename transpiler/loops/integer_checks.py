@@ -22,6 +22,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.checked_numbers import (
     bounded,
     power_base,
@@ -104,7 +105,7 @@ def _of_sign(s: Apply, builder: Builder) -> list[Statement]:
     place = int(check is not power_base)
     with builder.block() as block, builder.at(s.origin):
         looked_at = builder.apply(check, [wrap(a) for a in s.args[place:]], {})
-    core.label(block.statements, s.phase)
+    label(block.statements, s.phase)
     args = list(s.args)
     args[place] = atom(looked_at)
     s.args = tuple(args)
@@ -177,7 +178,7 @@ def _checked(
         found = number
         if dtype != np.int64 or least == 0:
             found = builder.apply(bounded, (number, least, most), {"dtype": dtype})
-    core.label(block.statements, s.phase)
+    label(block.statements, s.phase)
     if isinstance(value, Var) and value in builder.dim_values:
         builder.dim_values[atom(found)] = builder.dim_values[value]
     return atom(found), block.statements

@@ -25,6 +25,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
@@ -59,7 +60,7 @@ def _within(block: Block, builder: Builder, divides: Divides, looping: bool) -> 
         for inner in core.blocks_of(s):
             _within(inner, builder, divides, looping or isinstance(s, (For, While)))
         turned = _turned(s, builder, divides) if looping and isinstance(s, For) else None
-        core.label_rest(turned or (), s.phase)
+        label_rest(turned or (), s.phase)
         made += [s] if turned is None else turned
     block.statements[:] = made
 

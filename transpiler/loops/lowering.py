@@ -30,6 +30,7 @@ from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import Dim
 from calque.transpiler.ir.undefined_values import unfilled
 from calque.transpiler.ir.uses import Uses
@@ -181,7 +182,7 @@ class Schedule:
             _rename(parts, last.outs[0].name, s.outs[0].name)
             last.outs = (*s.outs, *last.outs[1:])
             self.builder.definitions[s.outs[0]] = last
-            core.label(parts.statements, s.phase)
+            label(parts.statements, s.phase)
             own = (p for p in parts.statements if isinstance(p, Apply))
             self.composed.update(id(p) for p in own if p.primitive is s.primitive)
             pending += parts.statements[::-1]

@@ -42,6 +42,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols
@@ -88,7 +89,7 @@ def _within(
                 _within(inner, builder, raising, list(known))
             interchanged = [s]
         else:
-            core.label_rest(interchanged, s.phase)
+            label_rest(interchanged, s.phase)
         made += interchanged
     block.statements[:] = made
 

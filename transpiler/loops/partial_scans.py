@@ -34,6 +34,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import cloned_loop, emit_fold, emit_loop
 from calque.transpiler.loops.loop_reductions import Scanned, counts, is_scan, scans
 from calque.transpiler.loops.loop_splitting import bounds_of_part
@@ -78,7 +79,7 @@ def _within(block: Block, read: set[Var], function: Function, builder: Builder) 
             made.append(s)
             continue
         function.dim_values.update(known)
-        core.label_rest(new.statements, s.phase)
+        label_rest(new.statements, s.phase)
         made += new.statements
     block.statements[:] = made
 

@@ -47,6 +47,7 @@ from calque.transpiler.ir.builder import Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import cloned_loop, derived
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_reductions import LoopReduction, along_memory, counts, reductions
@@ -87,7 +88,7 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
                 _choose(s, function, builder)
             else:
                 _in_parts(s, function, builder)
-        core.label_rest(new.statements, s.phase)
+        label_rest(new.statements, s.phase)
         made += new.statements
     block.statements[:] = made
 

@@ -34,6 +34,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, w
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, emit_loop, renewed
 from calque.transpiler.loops.carried_dependences import of_numbers
@@ -65,7 +66,7 @@ def strip_recurrences(
                     applied(builder, "strip_recurrences", s)
                     at = block.statements.index(s)
                     block.statements[at : at + 1] = made = nest.turned()
-                    core.label_rest(made, s.phase)
+                    label_rest(made, s.phase)
                     continue
                 missed(builder, "strip_recurrences", s, refused)
             for body in core.blocks_of(s):

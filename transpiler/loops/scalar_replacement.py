@@ -29,6 +29,7 @@ from calque.transpiler.ir.builder import Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.phases import label, label_rest
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import Uses, is_read
 from calque.transpiler.loops.accesses import (
@@ -89,7 +90,7 @@ def _additions(block: Block, builder: Builder) -> bool:
             more = right if total.primitive is add else atom(-wrap(right))
         at = block.statements.index(s)
         block.statements[at:at] = parts.statements
-        core.label(parts.statements, "reverse")
+        label(parts.statements, "reverse")
         s.primitive, s.args = update_add, (s.args[0], more, *s.args[2:])
         gone |= {id(total), id(made_by[left])}
     block.statements[:] = [s for s in block.statements if id(s) not in gone]
@@ -175,7 +176,7 @@ class _Stores:
                 total = more if _is_zero(value) else atom(_plus(value, more))
             at = statements.index(second)
             statements[at:at] = made.statements
-            core.label(made.statements, "reverse")
+            label(made.statements, "reverse")
             second.primitive = first.primitive
             second.args = (second.args[0], total, *second.args[2:])
         statements.remove(first)
@@ -238,7 +239,7 @@ def _numbers_in(block: Block, builder: Builder) -> None:
         with builder.block() as around, builder.at(s.origin):
             _PromotedElements(s, builder).write()
         made += around.statements
-        core.label_rest([*around.statements, *s.body.statements], s.phase)
+        label_rest([*around.statements, *s.body.statements], s.phase)
     block.statements[:] = made
 
 

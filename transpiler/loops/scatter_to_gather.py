@@ -23,6 +23,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, missed
 from calque.transpiler.loops.nest import LoopNest, build
 from calque.transpiler.loops.place_loops import CellLoops, PlaceLoops
@@ -199,5 +200,5 @@ class _Row:
         out = places.write(version)
         self.edges |= places.edges
         self.made.update(map(id, block.statements))
-        core.label(block.statements, "reverse")
+        label(block.statements, "reverse")
         return out

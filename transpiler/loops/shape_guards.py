@@ -46,6 +46,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.size_agreement import doubts
 from calque.transpiler.primitives.base import apply
@@ -98,7 +99,7 @@ class _Comparer:
                         size = self.builder.size_of(whole, wrap(adjoint), axis)
                         self._refuse(size, wrap(count), s.origin)
                     asked.add((adjoint, axis, count))
-            core.label(made.statements, s.phase)
+            label(made.statements, s.phase)
             at = block.statements.index(s)
             block.statements[at : at + 1] = made.statements
             core.substitute(self.function.body, {out: adjoint})
@@ -209,7 +210,7 @@ class _Comparer:
         with self.builder.block() as made, self.builder.at(s.origin):
             left, right = (self._number(s, d) for d in pair)
             self._refuse(left, right, s.origin)
-        core.label(made.statements, s.phase)
+        label(made.statements, s.phase)
         return made.statements
 
     def _refuse(self, left: Any, right: Any, origin: Origin | None) -> None:

@@ -31,6 +31,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import cloned_loop, derived, emit_loop
 from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
 from calque.transpiler.loops.parallelize import of_arrays
@@ -72,7 +73,7 @@ def _within(block: Block, builder: Builder) -> None:
         with builder.block() as new, builder.at(s.origin):
             order, cells = _sorted_cells(s, found, builder)
             _add_by_cell(s, found, order, cells, builder)
-        core.label_rest(new.statements, s.phase)
+        label_rest(new.statements, s.phase)
         made += new.statements
     block.statements[:] = made
 

@@ -31,6 +31,7 @@ from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import Uses
 from calque.transpiler.loops.array_sections import (
@@ -88,7 +89,7 @@ def sink_products(function: Function, builder: Builder) -> None:
                 sums.keep_rows()
             with builder.block() as after:
                 sums.take_out()
-            core.label([*before.statements, *after.statements], s.phase)
+            label([*before.statements, *after.statements], s.phase)
             made += [*before.statements, s, *after.statements]
         function.body.statements[:] = made
     remove_dead_code(function)

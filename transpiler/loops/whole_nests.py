@@ -16,6 +16,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.uses import readers_of
 from calque.transpiler.loops.accesses import moved, template_of
@@ -91,7 +92,7 @@ class WholeNest:
         out = top.nest.loop.outs[top.array]
         with self.builder.block() as new, self.builder.at(top.store.origin):
             made = self._nest(out, function)
-        core.label_rest(new.statements, top.nest.loop.phase)
+        label_rest(new.statements, top.nest.loop.phase)
         at = self.block.statements.index(top.nest.loop)
         self.block.statements[at : at + 1] = new.statements
         gone = [layer.nest.loop for layer in self.chain.sources.values()]

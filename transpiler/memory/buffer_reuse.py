@@ -23,6 +23,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.ir.undefined_values import unfilled
@@ -110,7 +111,7 @@ class _Mover:
         block.statements[at : at + 1] = filled = self._filled(new, taken)
         if not filled:
             core.substitute(block, {new.out: taken})
-        core.label([*before.statements, *filled], new.phase)
+        label([*before.statements, *filled], new.phase)
 
     def _replaced(
         self, new: Var, versions: set[Var], showing: set[Var], s: Statement, block: Block

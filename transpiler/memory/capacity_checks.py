@@ -27,6 +27,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.logic import equal
@@ -81,7 +82,7 @@ def _join(block: Block, rooms: list[Apply], builder: Builder) -> None:
     then = Block([*made], [s.out for s in made])
     growth = If(outs, full.atom, then, Block([], [s.args[0] for s in rooms]), first.origin)
     new: list[Statement] = [*asking.statements, growth]
-    core.label(new, first.phase)
+    label(new, first.phase)
     builder.definitions.update(dict.fromkeys(outs, growth))
     builder.definitions.update({s.out: s for s in made})
     block.statements[at:at] = new

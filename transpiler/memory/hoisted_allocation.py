@@ -19,6 +19,7 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import constant, empty, full
 from calque.transpiler.primitives.indexing import copy, getitem
@@ -93,7 +94,7 @@ def hoist_creations(function: Function, can_compile: Callable[[Statement], bool]
         if isinstance(outer, (For, While)):
             before = len(made)
             _creations_before(outer, made, can_compile)
-            core.label(made[before:], outer.phase)
+            label(made[before:], outer.phase)
         made.append(outer)
     function.body.statements[:] = made
 

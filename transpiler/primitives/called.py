@@ -18,6 +18,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, Var
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import copy_facts, inlined
 from calque.transpiler.primitives.axis_collectives import pcast
 from calque.transpiler.primitives.base import Primitive
@@ -153,7 +154,7 @@ def inline_calls(function: Function, builder: Builder) -> None:
                 continue
             function.decisions = function.decisions + s.primitive.decisions
             made = inlined(builder, s.primitive.parts["value"].block, s.primitive.actual(s))
-            core.label(made.statements, s.phase)
+            label(made.statements, s.phase)
             for out, atom in zip(s.outs, made.results, strict=True):
                 note(out, atom)
             pending += reversed(made.statements)

@@ -25,6 +25,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, current, type_of, wrap
 from calque.transpiler.ir.core import Apply, Block, Effect, For, Function, Statement, Var, While
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import axis_collectives
@@ -99,7 +100,7 @@ class _Writing:
 
     def _keep(self, kept: list[Statement], written: Block, s: Statement) -> None:
         kept += written.statements
-        core.label(written.statements, s.phase)
+        label(written.statements, s.phase)
 
     def _started_early(self, block: Block) -> dict[Var, Apply]:
         """The sums of arrays with work between where their terms are made and where they stand."""

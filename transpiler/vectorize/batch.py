@@ -38,6 +38,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dead_code import prune_loop
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import cloned, emit_loop, emit_while, while_loop
 from calque.transpiler.ir.types import BOOL, INT
 from calque.transpiler.primitives.axis_collectives import NamedAxis
@@ -117,7 +118,7 @@ class Lanes(Arms):
                 self.statements(before)
                 count = len(block.statements)
                 rest = write()
-            core.label(block.statements[count:], s.phase)
+            label(block.statements[count:], s.phase)
             waiting = rest
 
     def statement(self, s: core.Statement) -> None:
