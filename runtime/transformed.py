@@ -30,8 +30,8 @@ from calque.runtime.call.plans import capture_sizes
 from calque.runtime.call.sharing import kept, of_code, shared, table_of
 from calque.runtime.call.signatures import extended_signature, static_leaves
 from calque.runtime.cuda import chosen_device
-from calque.runtime.cuda.device_dispatch import DeviceDispatcher, device_key
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
+from calque.runtime.cuda.launcher_dispatch import DeviceDispatcher, device_key
 from calque.runtime.inlining import TRACE
 from calque.runtime.kernels.kept_memory import give_back
 from calque.runtime.spec import Spec

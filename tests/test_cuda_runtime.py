@@ -20,7 +20,7 @@ from cuda_emulator.running import library as cp
 import calque
 from calque.runtime.call import dispatch
 from calque.runtime.cuda import captured_arrays
-from calque.runtime.cuda.device_dispatch import DeviceDispatcher
+from calque.runtime.cuda.launcher_dispatch import DeviceDispatcher
 from calque.transpiler.errors import (
     AliasUndecided,
     MixedDevices,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.cuda.captured_arrays import moved
-from calque.runtime.cuda.device_dispatch import own_memory
 from calque.runtime.cuda.given_arrays import adopted
+from calque.runtime.cuda.launcher_dispatch import own_memory
 from calque.runtime.cuda.sharded_array import Index, Shard, ShardedArray, copied_to
 from calque.runtime.gpus import cupy
 from calque.runtime.meshes import Device

@@ -18,8 +18,8 @@ from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program
 from calque.runtime.call.signatures import static_leaves
 from calque.runtime.cuda import raise_if_outside
-from calque.runtime.cuda.device_dispatch import DeviceDispatcher
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
+from calque.runtime.cuda.launcher_dispatch import DeviceDispatcher
 from calque.runtime.devices.gpu_parts import parts_on_gpus, whole_on_gpus, with_captured
 from calque.runtime.engines.choosing import ENGINES, GPUS, THREADS, chosen, running
 from calque.runtime.engines.engine import Engine

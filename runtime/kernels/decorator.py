@@ -21,8 +21,8 @@ from numba.core.untyped_passes import ReconstructSSA
 from numba.extending import intrinsic
 from numba.np.ufunc import parallel as numba_threads
 
-from calque.runtime.kernels.integer_functions import Wrapping
 from calque.runtime.kernels.kept_memory import keep_memory
+from calque.runtime.kernels.wrapping_integers import Wrapping
 
 # elements of the largest array from which threads always run, and from which they may
 PARALLEL_FROM, MEASURED_FROM = 1 << 21, 1 << 14

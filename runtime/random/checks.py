@@ -1,4 +1,4 @@
-"""Checks of the arguments of ``calque.random``'s functions: errors name parameters.
+"""Checks of the kinds of arguments of ``calque.random``'s functions: errors name parameters.
 
 The functions themselves stay unchecked, for calls from each other and for interpreted code.
 """

@@ -129,7 +129,7 @@ class NumPyFirst(Dispatcher):
             self.account.unsaid = self.refuse(program, *refused.split(": ", 1))
 
     def _leave(self, key: tuple[Plan, Any], why: str) -> None:
-        """NumPy answers these calls for good."""
+        """NumPy answers these calls for good, and those of the plan's programs not compiled yet."""
         plan = key[0]
         self.left.add(key)
         for full in [f for f, p in plan.programs.items() if not p.tried]:

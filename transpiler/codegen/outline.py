@@ -113,7 +113,7 @@ class _Outline:
         return holds and not any(map(self.target.may_raise, parts))
 
     def _written_in(self, statements: Sequence[Statement]) -> list[Statement]:
-        """The statements that are written as expressions within others."""
+        """The statements, from anywhere, that are written as expressions within the given ones."""
         pending = [a for atoms in _atoms(statements) for a in atoms]
         found: dict[Var, Statement] = {}
         while pending:

@@ -17,7 +17,7 @@ import numpy as np
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, solvable
 from calque.transpiler.ir.spans import ANY, SIZE, Span, fits
-from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, make_dim, substitute_dim, symbol
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 
 SMALL = 8192  # multiplications up to which loops beside others beat a call of BLAS
 Sizes = tuple[DimLike, ...]
@@ -427,64 +427,6 @@ class Dims:
         if any(map(dim_symbols, bounds)):
             self.choices[bounds, most] = outcome
         return outcome
-
-    def slice_length(
-        self, size: DimLike, start: DimLike | None, stop: DimLike | None, step: int
-    ) -> DimLike:
-        """The length of ``x[start:stop:step]`` along an axis of ``size``; a symbol if unknown."""
-        size = self.resolve(size)
-        if step < 0:
-            if start is None and stop is None:
-                return self._steps(size, -step)
-            first = size - 1 if start is None else self._position(size, start)
-            last = -1 if stop is None else self._position(size, stop)
-            if first is not None and last is not None:
-                if self.assume_nonnegative(size - 1 - first, first - last, last + 1):
-                    return self._steps(first - last, -step)
-            return self.unknown(size, start, stop, step)
-        first = 0 if start is None else self._position(size, start)
-        last = size if stop is None else self._position(size, stop)
-        if isinstance(size, int) and isinstance(first, int) and isinstance(last, int):
-            return len(range(*slice(start, stop, step).indices(size)))
-        if first is not None and last is not None:
-            if self.assume_nonnegative(first, size - last, last - first):
-                return self._steps(last - first, step)
-            if self.nonnegative(first) and self.nonnegative(size - last):
-                return self._steps(self._positive_part(last - first), step)
-        return self.unknown(size, start, stop, step)
-
-    def _positive_part(self, length: DimLike) -> DimLike:
-        """``max(length, 0)``: of a slice that may be outside."""
-        made = self.unknown("positive", length)
-        for name in dim_symbols(made):
-            self.largest.setdefault(name, [0, length])
-        return made
-
-    def _position(self, size: DimLike, bound: DimLike) -> DimLike | None:
-        """A slice bound as a position from the left, None where its sign is unknown."""
-        bound = self.resolve(bound)
-        if isinstance(bound, int):
-            return bound if bound >= 0 else size + bound
-        if not self.is_exact(bound):
-            return None
-        if self.nonnegative(bound) or self._is_positive_argument(bound):
-            return bound
-        return None
-
-    def _is_positive_argument(self, bound: DimLike) -> bool:
-        """``n - 1`` and the like, when n is an argument's size: assumed not to be negative."""
-        return dim_symbols(bound) <= self.arguments and self.assume_nonnegative(bound)
-
-    def _steps(self, length: DimLike, step: int) -> DimLike:
-        if step == 1:
-            return length
-        if isinstance(length, int):
-            return -(-length // step)
-        if all(c % step == 0 for _, c in length.terms):
-            return make_dim(-(-length.const // step), {s: c // step for s, c in length.terms})
-        quotient = self.unknown(length, None, None, step)
-        self.quotients[next(iter(dim_symbols(quotient)))] = (length, step)
-        return quotient
 
     def unknown(self, *key: object) -> DimLike:
         """The symbol for a size identified only by ``key``: an operation and its operands."""

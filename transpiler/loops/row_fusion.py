@@ -98,7 +98,7 @@ def _can_join(first: For, second: For, between: list[Statement], builder: Builde
     if first.step != 1 or second.step != 1 or not any(sums):
         return False
     if any(own and not along_memory(own, s) for own, s in zip(sums, (first, second), strict=True)):
-        return False  # threads along the rows of memory share a column's sum (partial_sums)
+        return False  # threads along the rows of memory share a column's sum (sums_in_parts)
     return iterations_correspond(first, second, between)
 
 

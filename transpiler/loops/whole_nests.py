@@ -74,7 +74,7 @@ def readers(block: Block, array: Var) -> list[Statement | Block]:
 
 
 class WholeNest:
-    """Write a chain as one nest over all of a new array."""
+    """Write a chain, whose nests store into one array, as one nest over all of a new array."""
 
     def __init__(self, chain: Chain, block: Block, builder: Builder):
         self.chain, self.block, self.builder = chain, block, builder

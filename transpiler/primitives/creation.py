@@ -10,8 +10,10 @@ from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known, link, type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import Primitive, apply, implements, operand, register
-from calque.transpiler.primitives.elementwise import cast, taken
+from calque.transpiler.primitives.elementwise import cast
+from calque.transpiler.primitives.nested_sequences import leaves_of_nest, nested_text, shape_of_nest
 from calque.transpiler.primitives.sampling import case, cases, single
+from calque.transpiler.primitives.stored_numbers import taken
 
 
 def shape_tuple(shape: Any) -> tuple[Any, ...]:
@@ -278,7 +280,7 @@ def _rows_in_cupy(args: Any, params: dict[str, Any]) -> str | None:
         return None
     made = "np.full((), {})", "np.asarray({})"
     rows = [made[not host].replace("{}", f"{{{k}}}") for k, host in enumerate(on_host)]
-    nested = _nested_text(params["shape"], 0)[0].format(*rows)
+    nested = nested_text(params["shape"], 0)[0].format(*rows)
     return f"np.array({nested}{_stack_text(args, params)})"
 
 
@@ -287,7 +289,7 @@ stack_rows: Primitive = register(
         "np.array",
         lambda *rows, shape, dtype: np.array(rows, dtype).reshape(shape + np.shape(rows[0])),
         lambda *rows, shape, dtype: ArrayType(dtype, tuple(shape) + _same_dims(rows)),
-        lambda args, p: f"np.array({_nested_text(p['shape'], 0)[0]}{_stack_text(args, p)})",
+        lambda args, p: f"np.array({nested_text(p['shape'], 0)[0]}{_stack_text(args, p)})",
         cupy=_rows_in_cupy,
         kind="linear",
         fresh=True,
@@ -316,32 +318,6 @@ def _tangent_row(tangent: Any, row: Any) -> Any:
 
 def _stack_text(args: Any, params: dict[str, Any]) -> str:
     return dtype_text(params["dtype"], _stack_dtype(args))
-
-
-def _nested_text(shape: tuple[int, ...], first: int) -> tuple[str, int]:
-    if not shape:
-        return f"{{{first}}}", first + 1
-    parts = []
-    for _ in range(shape[0]):
-        part, first = _nested_text(shape[1:], first)
-        parts.append(part)
-    return f"[{', '.join(parts)}]", first
-
-
-def _shape_of_nest(value: Any) -> tuple[int, ...]:
-    if isinstance(value, (list, tuple)) and value:
-        return (len(value), *_shape_of_nest(value[0]))
-    return ()
-
-
-def _leaves(value: Any, shape: tuple[int, ...]) -> list[Any]:
-    if not shape:
-        if isinstance(value, (list, tuple)):
-            raise ShapeError("setting an array element with a sequence: the nesting is not regular")
-        return [value]
-    if not isinstance(value, (list, tuple)) or len(value) != shape[0]:
-        raise ShapeError("setting an array element with a sequence: the nesting is not regular")
-    return [leaf for item in value for leaf in _leaves(item, shape[1:])]
 
 
 def _regular(value: Any) -> Any:
@@ -375,8 +351,8 @@ def to_array(value: Any, dtype: Any = None) -> Array:
     if isinstance(value, dict) or not isinstance(value, (list, tuple)):
         raise UnsupportedFunction(f"np.array of a {type(value).__name__}.", current().origin)
     value = _regular(value)
-    shape = _shape_of_nest(value)
-    leaves = [operand(leaf) for leaf in _leaves(value, shape)]
+    shape = shape_of_nest(value)
+    leaves = [operand(leaf) for leaf in leaves_of_nest(value, shape)]
     chosen = _stack_dtype(leaves) if dtype is None else np.dtype(dtype)
     leaves = [taken(leaf, chosen) for leaf in leaves]
     return apply(stack_rows, *leaves, shape=shape, dtype=chosen)

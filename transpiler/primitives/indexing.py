@@ -26,9 +26,10 @@ from calque.transpiler.primitives.base import (
     strong,
 )
 from calque.transpiler.primitives.creation import arange, constant
-from calque.transpiler.primitives.elementwise import cast, fits, taken
+from calque.transpiler.primitives.elementwise import cast
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
+from calque.transpiler.primitives.stored_numbers import fits, taken
 from calque.transpiler.primitives.templates import (
     Template,
     concrete_index,
@@ -321,10 +322,7 @@ def _add_at_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 
 def _add_at_spelling(args: Sequence[Any], params: dict[str, Any]) -> str:
     parts = [_tuple_item(t) for t in params["index"]]
-    if len(parts) == 1:
-        index = parts[0]
-    else:
-        index = f"({', '.join(parts)})"
+    index = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
     return "np.add.at({0}, " + index + ", {1})"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from calque.transpiler.errors import DtypeError, IndexOutOfRange, UnsupportedFunction
 from calque.transpiler.ir.builder import Array, atom, current, known_int, type_of
 from calque.transpiler.ir.core import Slot
+from calque.transpiler.ir.slice_lengths import slice_length
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.base import definition, operand
 
@@ -176,7 +177,8 @@ def _slice_dim(dim: DimLike, item: slice, dynamic: Sequence[Any]) -> DimLike:
     def bound(value: Any) -> Any:
         return current().dim_of(dynamic[value.position]) if isinstance(value, Slot) else value
 
-    return current().dims.slice_length(dim, bound(item.start), bound(item.stop), item.step or 1)
+    ends = bound(item.start), bound(item.stop)
+    return slice_length(current().dims, dim, *ends, item.step or 1)
 
 
 def concrete_index(template: Template, dynamic: Sequence[Any]) -> tuple[Any, ...]:

@@ -2,6 +2,6 @@
 
 In come the values that derivative rules read; out goes, for each, whether it is at hand, read
 again, recomputed, restored or saved; and arrays with a value of each iteration. Read ``policy``,
-then ``kept_elements`` with ``access_order``, ``storage``, ``nest_storage`` and ``ragged_storage``;
-``trip_counts`` counts iterations, and ``versions`` tracks the versions of arrays.
+then ``unsaved_elements`` with ``access_order``, and ``storage``, ``nest_storage`` and
+``ragged_storage``; ``trip_counts`` counts iterations, and ``versions`` follows arrays.
 """

@@ -44,9 +44,9 @@ from calque.transpiler.loops.trailing_reductions import summed_last, sums_other_
 from calque.transpiler.loops.unit_order import Unit
 from calque.transpiler.loops.virtual_arrays import NoElements, SizesAtHand
 from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
+    composed_additions,
     composed_products,
     composed_scipy,
-    composed_stores,
 )
 from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.composed_scans import RUNNING, scanned_by_numbers

@@ -1,4 +1,4 @@
-"""Integers in kernels: sums that wrap around as NumPy's, and Python's ``int`` of a float."""
+"""Integers in Numba's compiler: sums wrap around as NumPy's, and ``int`` of a float is Python's."""
 
 from __future__ import annotations
 

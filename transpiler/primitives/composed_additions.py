@@ -1,4 +1,4 @@
-"""Stores into arrays, rewritten in operations that loops over scalars can do."""
+"""``x[[0, 2]] += v`` rewritten as ``np.add.at``, which loops over scalars can do."""
 
 from __future__ import annotations
 
