@@ -1,7 +1,8 @@
 """Remarks: for each loop that a pass considered, what it did, or the reason why it did nothing.
 
 A legality test returns ``Refused`` in place of an answer, with a reason in the user's terms and the
-statements that it is about. A pass hands it to ``missed``, and ``calque explain --why`` prints it.
+statements that it is about. A pass hands it to ``missed``, with its own name, and ``calque explain
+--why`` prints it, if the pass is declared with ``explains``.
 Remarks are kept only if someone asked for them.
 """
 

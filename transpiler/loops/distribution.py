@@ -18,6 +18,8 @@ and McKinley, Loop distribution with arbitrary control flow, 1990)::
         s = 0.5 * x_bar[i]
         x_bar[i] = 0.0
         y_bar[i - 1] += s
+
+An innermost loop whose iterations are independent already stays one loop, which counts up.
 """
 
 from __future__ import annotations
