@@ -205,7 +205,8 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    transform = options.transform or (None if options.parallel else "grad(f)")
+    loops = options.parallel or options.why is not None  # of the function as it stands
+    transform = options.transform or (None if loops else "grad(f)")
     fn, args = resolve(options.target, transform, options.args)
     asked = {"parallel": options.parallel, "why": options.why}
     print(calque.explain(fn, *args, **asked).rstrip("\n"))

@@ -76,7 +76,7 @@ def test_all_passes_that_explain_themselves(file: Path) -> None:
 
 
 def test_the_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["explain", f"{file}:columns", "--why", "interchange", "--transform", "jit(f)"]
+    command = ["explain", f"{file}:columns", "--why", "interchange"]
     assert cli.main([*command, "--args", "f8[n,m]"]) == 0
     assert "interchange: line 9, for j is rewritten" in capsys.readouterr().out
 
