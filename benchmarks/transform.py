@@ -185,7 +185,7 @@ def calls() -> list[list[str]]:
         gradient = calque.grad(f)
         gradient(*args)
         program = gradient.program(*args)
-        call, hidden = program.call, program.hidden()
+        call, hidden = program.call, program.hidden(None)
 
         def direct(call: Any = call, args: Any = args, hidden: Any = hidden) -> None:
             for _ in range(1000):

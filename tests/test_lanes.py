@@ -299,7 +299,7 @@ def test_arrays_of_another_size_in_each_iteration():
     np.testing.assert_allclose(calque.jit(calque.vmap(summed))(x), wanted, rtol=1e-13)
     slopes = [(summed(row + [1e-6, 0]) - summed(row - [1e-6, 0])) / 2e-6 for row in x]
     np.testing.assert_allclose(calque.vmap(calque.grad(summed))(x)[:, 0], slopes, rtol=1e-7)
-    with pytest.raises(UnsupportedFunction, match="of another size"):
+    with pytest.raises(UnsupportedFunction, match="of different sizes"):
         calque.vmap(longer_each_iteration)(x)
 
 

@@ -99,8 +99,11 @@ class Program(Surroundings):
     fallbacks: tuple[Fallback, ...] = ()  # what of it runs as NumPy source, though compiled
     launcher: Callable[..., Any] | None = None  # for a GPU: what replays its launches, or its call
 
-    def hidden(self, function: Any = None) -> dict[str, Any]:
-        """The arrays that a function has captured, read again at every call."""
+    def hidden(self, function: Any) -> dict[str, Any]:
+        """The arrays that a function has captured, read again at every call.
+
+        ``function`` is the dispatcher's ``root``: None of programs that functions do not share.
+        """
         return {name: path.read(function) for name, path in self.captures}
 
     def written(self) -> list[int]:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from calque.runtime.call.dispatch import Dispatcher
+from calque.runtime.call.loading import Program
 from calque.runtime.check.directional import (
     Comparison,
     Leaves,
@@ -49,7 +51,13 @@ class Fault:
 
 def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> list[Fault]:
     """The innermost statements of ``fn`` that are wrong by themselves."""
-    program = Transformed("observed", fn).program(*args)
+    roots: list[Any] = []
+
+    def find(dispatcher: Dispatcher, given: Any) -> Program:
+        roots.append(dispatcher.root)
+        return dispatcher.find(given, {})[0]
+
+    program = Transformed("observed", fn).asked(find, args)
     traced = program.traced
     text, top, every = observed(traced.with_calls or traced.function, traced.builder)
     seen: dict[int, list[tuple[Any, ...]]] = {}
@@ -64,7 +72,7 @@ def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> lis
         iterations.append(tuple(_fresh(values)))
 
     with np.errstate(all="ignore"):
-        _load(text, "observed", {OBSERVER: observe})(*args, **program.hidden())
+        _load(text, "observed", {OBSERVER: observe})(*args, **program.hidden(roots[-1]))
     return list(_faults(top, seen, seed))
 
 

@@ -168,7 +168,7 @@ class Mapped(Transformed):
                 program = self.program_of(dispatcher, given, args, layout)
                 program.tried = True  # its kernels are compiled, or it has none
                 dispatcher.warn(program.fallbacks)
-            named = program.hidden()
+            named = program.hidden(dispatcher.root)
             shape = [size for _, size in layout.axes]
             engine.roll_call(program.text, _described(self, args))
             with library.one_thread() if library and len(given) > 1 else nullcontext():
@@ -219,7 +219,7 @@ class Mapped(Transformed):
                 )
         shape = [size for _, size in layout.axes]
         call, numbers = with_captured(program.call), [d.id for d in devices]
-        results = GPUS.run_on(call, given, program.hidden(), shape, numbers)
+        results = GPUS.run_on(call, given, program.hidden(dispatcher.root), shape, numbers)
         return whole_on_gpus(results, self.cuts_of_results(results[0], layout), layout, devices)
 
     def _placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapped, Any]:

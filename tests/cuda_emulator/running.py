@@ -45,7 +45,7 @@ def installed() -> Iterator[ModuleType]:
 
 def cuda_text(fn: Any, *args: Any) -> str:
     """The launcher and the kernels for arguments of these types."""
-    return _program(fn, args).text
+    return _programs(fn).find(args, {})[0].text
 
 
 def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
@@ -53,11 +53,13 @@ def on_cuda(fn: Any, *args: Any, order: int = 0) -> Any:
 
     ``order`` is that of a kernel's threads: 0 as numbered, 1 backward, else the seed of a shuffle.
     """
-    program = _program(fn, args)
+    programs = _programs(fn)
+    program = programs.find(args, {})[0]
     check_with_nvrtc(program.text)
     with installed():
         given = pytrees.tree_map(to_device, args)
-        hidden = {name: to_device(value) for name, value in program.hidden().items()}
+        captured = program.hidden(programs.root)
+        hidden = {name: to_device(value) for name, value in captured.items()}
         before, standin.order = standin.order, order
         try:
             result = program.call(*given, **hidden)
@@ -86,9 +88,9 @@ def wait() -> None:
         library.cuda.Device().synchronize()
 
 
-def _program(fn: Any, args: tuple[Any, ...]) -> Any:
+def _programs(fn: Any) -> Any:
     transformed = fn if isinstance(fn, Transformed) else Transformed("jit", fn)
-    return transformed.cuda_programs().find(args, {})[0]
+    return transformed.cuda_programs()
 
 
 def to_device(value: Any) -> Any:
