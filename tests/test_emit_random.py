@@ -15,6 +15,7 @@ from emit_random import Maker, arguments
 import calque.transpiler.primitives  # noqa: F401
 from calque.transpiler.codegen.numpy.emit import emit_function
 from calque.transpiler.ir import core
+from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.text import show
 
 
@@ -28,7 +29,7 @@ def outcome(run: Any) -> tuple[Any, str]:
 
 def compare(function: core.Function, seed: int) -> str:
     args = arguments(function, seed)
-    core.label(function.body.statements, "reverse" if seed % 2 else "")
+    label(function.body.statements, "reverse" if seed % 2 else "")
     text = emit_function(function)
     scope: dict[str, Any] = {"np": np}
     exec(compile(text, "<emitted>", "exec"), scope)
