@@ -42,6 +42,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.types import type_of_constant
 from calque.transpiler.primitives.called import Called
 
@@ -75,7 +76,7 @@ class _ValueNumbers:
         self.rooted: set[Atom] = set()  # expensive values, and tests of them
         self.stored: set[Atom] = set()  # arrays that are changed in place
         for s in core.walk(body):
-            if isinstance(s, Apply) and s.primitive.kind == "store":
+            if is_store(s):
                 self.stored.add(s.args[0])
             elif isinstance(s, (For, While)):
                 self.stored.update(a for a in s.inits if isinstance(a, Var) and a.type.ndim)

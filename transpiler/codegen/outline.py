@@ -30,6 +30,7 @@ from calque.transpiler.codegen.kernel_forms import form, period, sort
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.uses import uses_in
 from calque.transpiler.memory.printed_program import PrintedProgram
@@ -106,7 +107,7 @@ class _Outline:
         if not isinstance(s, Apply) or not self.target.grid or len(s.outs) != 1 or s.out.type.weak:
             return False
         parts = [s, *self._written_in([s])]
-        looked_at = [t for t in parts if not isinstance(t, Apply) or t.primitive.kind != "size"]
+        looked_at = [t for t in parts if not is_size(t)]
         read = [a for t in looked_at for a in core.operands(t)]  # the host knows every size
         there = any(isinstance(a, Var) and (a.type.ndim or a in self.numbers) for a in read)
         holds = there and all(self.target.can_compile(t, True) for t in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Block, For, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
+from calque.transpiler.ir.uses import is_read
 
 
 def insert_before(block: Block, statement: Statement, new: list[Statement]) -> None:
@@ -35,7 +36,7 @@ def definition_order(s: For | While) -> dict[Var, int]:
 def first_use(block: Block, value: Var) -> int:
     """The index of the first statement that reads ``value``; the block's length if none does."""
     for where, s in enumerate(block.statements):
-        if value in core.operands(s) or any(value in core.free_vars(b) for b in core.blocks_of(s)):
+        if is_read(s, value):
             return where
     return len(block.statements)
 

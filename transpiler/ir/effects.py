@@ -15,27 +15,27 @@ from calque.transpiler.ir.core import Apply, Block, Effect, If, Statement, Var
 _REFUSING = ("raise", "assert")
 
 
-def is_store(s: Statement | None) -> TypeGuard[Apply]:
+def is_store(s: object) -> TypeGuard[Apply]:
     """True for a statement that defines the next version of its first operand, an array."""
     return isinstance(s, Apply) and s.primitive.kind == "store"
 
 
-def is_indexed_store(s: Statement | None) -> TypeGuard[Apply]:
+def is_indexed_store(s: object) -> TypeGuard[Apply]:
     """True for ``x[index] = v``, ``x[index] += v`` and ``np.add.at(x, index, v)``."""
     return is_store(s) and "index" in s.params
 
 
-def is_plain_store(s: Statement | None) -> TypeGuard[Apply]:
+def is_plain_store(s: object) -> TypeGuard[Apply]:
     """True for ``x[index] = v`` and ``x[index] += v``."""
     return is_indexed_store(s) and not s.primitive.repeats
 
 
-def is_access(s: Statement | None) -> TypeGuard[Apply]:
+def is_access(s: object) -> TypeGuard[Apply]:
     """True for ``x[index]``, and for a plain store."""
     return is_plain_store(s) or (isinstance(s, Apply) and s.primitive.kind == "indexing")
 
 
-def is_size(s: Statement | None) -> TypeGuard[Apply]:
+def is_size(s: object) -> TypeGuard[Apply]:
     """True for the size of an axis: it needs no element of its array."""
     return isinstance(s, Apply) and s.primitive.kind == "size"
 

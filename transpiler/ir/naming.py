@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from calque.transpiler.ir.core import Apply, Atom, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_size
 
 Word = Callable[[Atom], "str | None"]  # what to call an operand inside a longer name
 Definitions = Mapping[Var, Statement]
@@ -180,7 +181,7 @@ def _place_word(index: Atom, word: Word, definitions: Definitions) -> str | None
         left, right = word(made.args[0]), word(step)
         return f"{left}_{made.primitive.infix}_{right}" if left and right else None
     of_size = definitions.get(base) if isinstance(base, Var) else None
-    if isinstance(of_size, Apply) and of_size.primitive.kind == "size":
+    if is_size(of_size):
         return "last" if kind == "subtract" and step == 1 else None
     letter = "p" if kind == "add" else "m"
     found = word(base)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Block, Statement, Var
+from calque.transpiler.ir.effects import is_size
 
 Reader = Statement | Block
 
@@ -61,6 +62,11 @@ def readers_of(block: Block, var: Var) -> list[Reader]:
     return [*dict.fromkeys(uses_of(block, var))]
 
 
+def element_readers(block: Block, array: Var) -> list[Reader]:
+    """The readers of an array in a block, at any depth, but for those that ask its sizes alone."""
+    return [reader for reader in readers_of(block, array) if not is_size(reader)]
+
+
 def count_uses(block: Block, value: object) -> int:
     """The number of uses of one value in a block, at any depth."""
     return sum(found is value for found, _ in uses_in(block))
@@ -86,8 +92,3 @@ def direct_readers(block: Block) -> dict[Var, list[Statement]]:
         for var in reads(s):
             found.setdefault(var, []).append(s)
     return found
-
-
-def results_of(block: Block) -> set[Var]:
-    """The values that a block gives."""
-    return {a for a in block.results if isinstance(a, Var)}

@@ -29,6 +29,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.path_conditions import blocks_given, facts_after
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import Dim
@@ -201,7 +202,7 @@ class Schedule:
 
     def _keep(self, s: Statement, fusion: Fusion) -> None:
         """Emit a statement unchanged, except that its blocks are lowered."""
-        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in fusion.virtual:
+        if is_size(s) and s.args[0] in fusion.virtual:
             self._size_of_virtual(s)
         else:
             for inner, facts in blocks_given(s, self.builder):

@@ -34,12 +34,12 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
-from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.effects import is_plain_store, is_size, is_store
 from calque.transpiler.ir.remarks import Refused, applied, missed
-from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.ir.uses import element_readers, readers_of
 from calque.transpiler.loops.accesses import template_of
 from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole, margins
-from calque.transpiler.loops.whole_nests import Chain, Layer, WholeNest, filler, index_of, readers
+from calque.transpiler.loops.whole_nests import Chain, Layer, WholeNest, filler, index_of
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.element_forms import full_template
 from calque.transpiler.primitives.indexing import copy, getitem, update
@@ -190,7 +190,7 @@ def _find_sources(layer: Layer, chain: Chain, block: Block, builder: Builder) ->
         same = (there.lows, there.highs) == (found.box.lows, found.box.highs)
         start = next((s for s in block.statements if nest.loop.inits[k] in s.outs), None)
         fresh = isinstance(start, Apply) and start.primitive is empty
-        if whole and same and fresh and readers(block, array) == [read]:
+        if whole and same and fresh and element_readers(block, array) == [read]:
             chain.sources[array] = found
 
 
@@ -216,10 +216,10 @@ def _immovable(chain: Chain, block: Block) -> Refused | None:
     read |= {o for n in nests for o in n.loop.outs}
     for s in between:
         inside = {*core.operands(s), *(v for b in core.blocks_of(s) for v in core.free_vars(b))}
-        sized = isinstance(s, Apply) and s.primitive.kind == "size"
+        sized = is_size(s)
         if given & inside and not sized:
             return Refused("{0} reads, before it, an array that would be made by it", (s.origin,))
-        changes = isinstance(s, Apply) and s.primitive.kind == "store"
+        changes = is_store(s)
         if changes or core.blocks_of(s):
             stored = {*core.operands(s)} if not changes else {s.args[0]}  # type: ignore[union-attr]
             if stored & read:
@@ -250,7 +250,7 @@ def _read_in_place(array: Var, block: Block, builder: Builder) -> None:
     if any(array in s.inits for s in core.walk(block) if isinstance(s, For)):
         return
     for view in [*views]:
-        reads = readers(block, view)
+        reads = element_readers(block, view)
         if not all(isinstance(u, Apply) and _is_element_read(u, view) for u in reads):
             del views[view]
     _read_views(block, array, views, builder)

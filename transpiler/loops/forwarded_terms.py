@@ -28,11 +28,11 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.phases import label_rest
-from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.ir.uses import element_readers, readers_of
 from calque.transpiler.loops.accesses import is_element
 from calque.transpiler.loops.cell_nests import CellNest, cell_nest, is_number, is_whole
 from calque.transpiler.loops.loop_reductions import is_scan
-from calque.transpiler.loops.whole_nests import index_of, readers, touched_at
+from calque.transpiler.loops.whole_nests import index_of, touched_at
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.indexing import checked_index, getitem, update
@@ -67,7 +67,9 @@ def _forward(read: Apply, body: Block, block: Block, builder: Builder) -> None:
     view = made.get(shown)
     flattened = isinstance(view, Apply) and view.primitive is reshape
     array = view.args[0] if flattened and isinstance(view, Apply) else shown
-    if readers(block, shown) != [read] or (flattened and readers(block, array) != [view]):
+    if element_readers(block, shown) != [read]:
+        return
+    if flattened and element_readers(block, array) != [view]:
         return
     nest = cell_nest(made[array], builder) if array in made else None
     if not isinstance(nest, CellNest) or len(nest.loop.phis) != 1:

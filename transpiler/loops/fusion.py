@@ -16,7 +16,7 @@ from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, type_of, wrap
 from calque.transpiler.ir.core import Apply, Block, Statement, Var
-from calque.transpiler.ir.effects import has_effects, is_indexed_store, refuses
+from calque.transpiler.ir.effects import has_effects, is_indexed_store, is_size, refuses
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.uses import reads
@@ -121,7 +121,7 @@ class Fusion:
                 kind = ""
             kinds[id(s)] = kind
             if not kind:
-                if not (isinstance(s, Apply) and s.primitive.kind == "size"):
+                if not is_size(s):
                     escaping.update(a for a in core.operands(s) if isinstance(a, Var))
                 for inner in core.blocks_of(s):
                     escaping.update(core.free_vars(inner))

@@ -11,7 +11,8 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.effects import is_access, is_indexed_store, is_size
+from calque.transpiler.ir.uses import reads
 from calque.transpiler.loops.fusion_groups import Loop, Root, leaves
 from calque.transpiler.primitives.indexing import update
 
@@ -44,7 +45,7 @@ class InPlace:
                 for inner in core.blocks_of(unit):
                     self.read.update(dict.fromkeys(core.free_vars(inner), number))
                     self.kept.update(_handed_on(inner))
-            elif not (isinstance(unit, Apply) and unit.primitive.kind == "size"):
+            elif not is_size(unit):
                 self.kept.update(a for a in core.operands(unit) if isinstance(a, Var))
                 for inner in core.blocks_of(unit):
                     self.kept.update(core.free_vars(inner))
@@ -144,9 +145,7 @@ class UsesOfOwned:
                 for maker, v in reversed(found):  # the latest of each branch
                     self.made.setdefault(maker or 0, []).append((var, v))
         for number, s in enumerate(block.statements):
-            self.read.update((a, number) for a in core.operands(s) if isinstance(a, Var))
-            for inner in core.blocks_of(s):
-                self.read.update(dict.fromkeys(core.free_vars(inner), number))
+            self.read.update(dict.fromkeys(reads(s), number))
 
     def in_arm(self, s: If, arm: Block) -> dict[Var, Atom]:
         """Own arrays of the block around ``s`` that ``arm`` may overwrite: not read later."""

@@ -22,7 +22,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.effects import is_plain_store, is_size
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
@@ -74,8 +74,7 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
 
 def _is_size(s: Statement, made: dict[Var, Statement]) -> bool:
     """True if ``s`` asks the size of an array from outside the loop: it can be computed again."""
-    size = isinstance(s, Apply) and s.primitive.kind == "size"
-    return size and not any(a in made for a in core.operands(s))
+    return is_size(s) and not any(a in made for a in core.operands(s))
 
 
 def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:

@@ -41,7 +41,7 @@ from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.effects import is_access, is_indexed_store, is_size
 from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
@@ -376,7 +376,7 @@ def _old_version(block: Block, stored: set[Var]) -> Refused | None:
     ``stored``: the versions that have been stored into so far.
     """
     for s in block.statements:
-        if isinstance(s, Apply) and s.primitive.kind == "size":
+        if is_size(s):
             continue
         if not stored.isdisjoint(a for a in core.operands(s) if isinstance(a, Var)):
             return Refused("{0} reads old elements of an array", (s.origin,))

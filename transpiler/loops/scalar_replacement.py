@@ -28,7 +28,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
-from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.effects import is_plain_store, is_size
 from calque.transpiler.ir.phases import label, label_rest
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import Uses, is_read
@@ -281,7 +281,7 @@ class _PromotedElements:
             a
             for s in self.loop.body.statements
             for a in core.operands(s)
-            if not (isinstance(s, Apply) and s.primitive.kind == "size")
+            if not is_size(s)
         ]
         if self.loop.body.results[k] is not version or self.loop.body.results.count(version) > 1:
             return []

@@ -15,7 +15,7 @@ from __future__ import annotations
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
-from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.ir.uses import element_readers
 from calque.transpiler.loops.cell_nests import FILLED, CellNest, cell_nest, surely_stored
 from calque.transpiler.primitives.creation import empty, empty_like, full, ones_like, zeros_like
 
@@ -43,17 +43,12 @@ def _of_loop(loop: For, block: Block, builder: Builder) -> None:
     for k in filled:
         s = made[loop.inits[k]]
         assert isinstance(s, Apply)
-        readers = [u for u in readers_of(block, s.out) if not _asks_size(u)]
-        if readers == [loop] and surely_stored(nest, k, builder):
+        if element_readers(block, s.out) == [loop] and surely_stored(nest, k, builder):
             _leave_empty(s)
 
 
 def _is_filled(s: Statement | None) -> bool:
     return isinstance(s, Apply) and s.primitive in FILLED and bool(s.out.type.ndim)
-
-
-def _asks_size(use: Statement | Block) -> bool:
-    return isinstance(use, Apply) and use.primitive.kind == "size"
 
 
 def _leave_empty(s: Apply) -> None:

@@ -31,6 +31,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import cloned_loop, derived, emit_loop
 from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
@@ -104,7 +105,7 @@ def _is_plain(inner: For, outer: For) -> bool:
     made = next((t for t in outer.body.statements if inner.stop in t.outs), None)
     own = {outer.index, *(o for t in outer.body.statements for o in t.outs)}
     return made is None or (
-        isinstance(made, Apply) and made.primitive.kind == "size" and own.isdisjoint(made.args)
+        is_size(made) and own.isdisjoint(made.args)
     )
 
 
@@ -146,7 +147,7 @@ def _sorted_cells(s: For, found: _Scatter, builder: Builder) -> tuple[Array, Arr
 def _copy(s: For, mapping: dict[Var, Any], builder: Builder) -> For:
     copy = cloned_loop(builder, s, mapping)
     for t in core.walk(copy.body):  # the array's size is that of its initial version
-        if isinstance(t, Apply) and t.primitive.kind == "size" and t.args[0] in copy.phis:
+        if is_size(t) and t.args[0] in copy.phis:
             t.args = (copy.inits[0], *t.args[1:])
     return copy
 

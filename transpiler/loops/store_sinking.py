@@ -16,15 +16,11 @@ from calque.transpiler.ir.uses import reads
 
 def late_stores(block: Block) -> None:
     """Sink the stores of a block, in place; all values stay the same."""
-    stores = [s for s in reversed(block.statements) if _is_store(s)]
+    stores = [s for s in reversed(block.statements) if is_indexed_store(s)]
     if stores:
         known = _Reads(block.statements)
         for store in stores:
             _move(block.statements, store, known)
-
-
-def _is_store(s: Statement) -> bool:
-    return is_indexed_store(s)
 
 
 class _Reads:
@@ -93,8 +89,8 @@ def _is_lazy(s: Statement) -> bool:
 
 def _overwritten(s: Statement) -> set[Var]:
     """The arrays that a statement may change in place."""
-    if _is_store(s):
-        return {a for a in s.args[:1] if isinstance(a, Var)}  # type: ignore[union-attr]
+    if is_indexed_store(s):
+        return {a for a in s.args[:1] if isinstance(a, Var)}
     if isinstance(s, (For, While)):
         return {i for i in s.inits if isinstance(i, Var)}
     return set()

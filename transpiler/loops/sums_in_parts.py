@@ -139,14 +139,10 @@ def nest_of(loop: For) -> list[For]:
         *before, last = found[-1].body.statements
         if any(map(core.blocks_of, before)) or not isinstance(last, For) or not last.parallel:
             break
-        if any(not phi.type.ndim for phi in last.phis) or any(map(_stores, before)):
+        if any(not phi.type.ndim for phi in last.phis) or any(map(is_plain_store, before)):
             break
         found.append(last)
     return found
-
-
-def _stores(s: Statement) -> bool:
-    return is_plain_store(s)
 
 
 def _sums_of(loop: For, along: bool = False) -> list[For] | None:
@@ -188,7 +184,7 @@ def _need_stores(sums: list[For], last: For) -> bool:
     needed = {v for s in sums for v in core.free_vars(Block([s]))}
     for s in reversed(last.body.statements):
         if s not in sums and needed.intersection(s.outs):
-            if _stores(s):
+            if is_plain_store(s):
                 return True
             needed.update(a for a in core.operands(s) if isinstance(a, Var))
     return False

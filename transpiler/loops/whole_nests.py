@@ -18,7 +18,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slo
 from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import emit_fold
-from calque.transpiler.ir.uses import readers_of
+from calque.transpiler.ir.uses import element_readers, readers_of
 from calque.transpiler.loops.accesses import moved, template_of
 from calque.transpiler.loops.cell_nests import FILLED, Box, CellNest, margins
 from calque.transpiler.primitives.base import apply
@@ -61,16 +61,7 @@ def filler(array: Var, block: Block) -> Apply | None:
         return None
     if made.primitive is copy and made.args[0].type != array.type:
         return None
-    return made if len(readers(block, array)) == 1 else None
-
-
-def readers(block: Block, array: Var) -> list[Statement | Block]:
-    """The uses of an array in a block, except for reads of its sizes."""
-    return [
-        u
-        for u in readers_of(block, array)
-        if not (isinstance(u, Apply) and u.primitive.kind == "size")
-    ]
+    return made if len(element_readers(block, array)) == 1 else None
 
 
 class WholeNest:

@@ -19,6 +19,7 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.effects import is_size, is_store
 from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import constant, empty, full
@@ -134,7 +135,7 @@ def _is_known(s: Apply, sizes: set[Var]) -> bool:
 
 def _sizes(statements: Iterable[Statement]) -> set[Var]:
     """The variables that statements set to sizes of arrays, which are nonnegative."""
-    return {s.out for s in statements if isinstance(s, Apply) and s.primitive.kind == "size"}
+    return {s.out for s in statements if is_size(s)}
 
 
 def _sizes_of_others(loop: For | While) -> set[Var]:
@@ -180,7 +181,7 @@ def _changing(function: Function) -> set[Any]:
         if isinstance(s, (For, While)):
             found.update(s.inits)
             found.update(s.outs)
-        elif isinstance(s, Apply) and s.primitive.kind == "store":
+        elif is_store(s):
             found.add(s.args[0])
             found.add(s.out)
     return found

@@ -21,7 +21,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.dims import Dims
-from calque.transpiler.ir.effects import has_effects, is_store
+from calque.transpiler.ir.effects import has_effects, is_size, is_store
 from calque.transpiler.ir.pytrees import attributes, is_object
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.elementwise import add
@@ -217,7 +217,7 @@ def _sizes_of_operands(program: PrintedProgram) -> None:
     for equal in program.function.equal_dims:
         dims.unify(equal.left, equal.right)
     for s in core.walk(program.body):
-        while isinstance(s, Apply) and s.primitive.kind == "size" and isinstance(s.args[0], Var):
+        while is_size(s) and isinstance(s.args[0], Var):
             array = s.args[0]
             made = program.definition.get(array)
             if array.name is not None or not isinstance(made, Apply):
@@ -236,7 +236,7 @@ def _sizes_of_arguments(program: PrintedProgram) -> None:
     for s in core.walk(program.body):
         for block in core.blocks_of(s):
             read |= {a for a in block.results if isinstance(a, Var)}
-        if isinstance(s, Apply) and s.primitive.kind == "size":
+        if is_size(s):
             asked.append(s)
         else:
             read |= {a for a in core.operands(s) if isinstance(a, Var)}

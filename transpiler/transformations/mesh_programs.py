@@ -20,7 +20,8 @@ from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array
-from calque.transpiler.ir.core import Apply, Block, For, Var, While
+from calque.transpiler.ir.core import Block, For, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.spmd.mesh_variance import Varying, divergent_collectives
 from calque.transpiler.transformations import vmap
@@ -284,7 +285,7 @@ def first_store(body: Block, array: Var) -> Origin | None:
     for s in core.walk(body):
         if isinstance(s, (For, While)):
             versions.update(p for p, a in zip(s.phis, s.inits, strict=True) if a in versions)
-        elif isinstance(s, Apply) and s.primitive.kind == "store" and s.args[0] in versions:
+        elif is_store(s) and s.args[0] in versions:
             return s.origin
     return None
 

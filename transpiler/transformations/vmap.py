@@ -28,7 +28,7 @@ from calque.transpiler.ir.builder import (
 )
 from calque.transpiler.ir.core import Apply, Block, Effect, Function, If, Statement, Var
 from calque.transpiler.ir.debug import watched
-from calque.transpiler.ir.effects import has_effects
+from calque.transpiler.ir.effects import has_effects, is_size
 from calque.transpiler.ir.rewrite import emit_loop
 from calque.transpiler.ir.types import INT, dim_symbols
 from calque.transpiler.primitives.axis_collectives import NamedAxis, numbered
@@ -362,7 +362,7 @@ def _hoisted(
     outside = Values(builder, size, companions, found)
     inside, rest = set(found), []
     for s in body.statements:
-        if isinstance(s, Apply) and s.primitive.kind == "size" and s.args[0] in companions:
+        if is_size(s) and s.args[0] in companions:
             outside.apply(s)
         elif has_effects(s) or not inside.isdisjoint(core.free_vars(Block([s]))):
             rest.append(s)

@@ -41,6 +41,7 @@ from calque.transpiler.ir.dead_code import prune_loop
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.rewrite import cloned, emit_loop, emit_while, while_loop
 from calque.transpiler.ir.types import BOOL, INT
+from calque.transpiler.ir.uses import reads
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import furthest
@@ -94,8 +95,7 @@ def _drop_unread(block: Block) -> None:
             unread = {o for o, i in pairs if i is UNDEFINED and o not in read}
             if unread:
                 prune_loop(s, {*s.outs} - unread)
-        read.update(a for a in core.operands(s) if isinstance(a, Var))
-        read.update(v for inner in core.blocks_of(s) for v in core.free_vars(inner))
+        read.update(reads(s))
 
 
 class Lanes(Arms):

@@ -8,7 +8,7 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import current
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Slot, Var, While
-from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.effects import is_access, is_store
 from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives import scalars, transcendental
 from calque.transpiler.primitives.axis_collectives import all_to_all, ppermute, psum_scatter
@@ -278,7 +278,7 @@ def stored_roots(block: Block) -> dict[Var, Var]:
     """Versions of arrays that stores at plain indices make, and the arrays they were made from."""
     roots: dict[Var, Var] = {}
     for s in block.statements:
-        if isinstance(s, Apply) and s.primitive.kind == "store" and isinstance(s.args[0], Var):
+        if is_store(s) and isinstance(s.args[0], Var):
             if s.primitive is room or has_plain_index(s):
                 roots[s.out] = roots.get(s.args[0], s.args[0])
     return roots

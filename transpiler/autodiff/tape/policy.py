@@ -44,6 +44,7 @@ from calque.transpiler.ir.blocks import (
 )
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.rewrite import cloned
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
@@ -208,7 +209,7 @@ class Recorder(FlatSaves):
         found: dict[tuple[Var, str], Var] = {}
         for inner in [block, *(b for t in core.walk(block) for b in core.blocks_of(t))]:
             for t in list(inner.statements):
-                if not isinstance(t, Apply) or t.primitive.kind != "size":
+                if not is_size(t):
                     continue
                 array = t.args[0]
                 if not isinstance(array, Var) or array not in order or self.sizes_known(array.type):

@@ -31,6 +31,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.types import INT, ArrayType, Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.ir.undefined_values import unfilled
 from calque.transpiler.primitives.base import apply
@@ -140,7 +141,7 @@ class Buffers:
         made = self.builder.definitions.get(value)
         if value.name is None and isinstance(made, Apply) and made.primitive is getitem:
             return f"{made.args[0].name or 'values'}_saved"
-        if value.name is None and isinstance(made, Apply) and made.primitive.kind == "size":
+        if value.name is None and is_size(made):
             return f"{made.args[0].name or 'array'}_size_saved"
         return f"{value.word or self.builder.described(value) or 'values'}_saved"
 

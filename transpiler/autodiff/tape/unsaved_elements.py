@@ -29,6 +29,7 @@ from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Function, Statement, Var
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.inequalities import CONSTANT, combined, solvable
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
@@ -110,7 +111,7 @@ class KeptElements:
         for top in self.function.body.statements:
             for s in core.walk(core.Block([top])):
                 self.tops[id(s)] = top
-                if isinstance(s, Apply) and s.primitive.kind == "store":
+                if is_store(s):
                     self._start(s.args[0], s)
                     if s.primitive is update and isinstance(s.args[1], Var):
                         self.stores.setdefault(s.args[1], []).append(s)

@@ -46,7 +46,7 @@ from calque.transpiler.codegen.text.spelling import (
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, Statement, Var
-from calque.transpiler.ir.effects import is_store, stored_by
+from calque.transpiler.ir.effects import is_size, is_store, stored_by
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.loop_reductions import Scanned, is_scan, scans
@@ -298,8 +298,7 @@ class CudaLauncher(Launcher):
 
         def is_known(end: Var) -> bool:
             made = self.program.definition.get(end)
-            is_size = isinstance(made, Apply) and made.primitive.kind == "size"
-            return end not in own or (is_size and own.isdisjoint(made.args))  # type: ignore[union-attr]
+            return end not in own or (is_size(made) and own.isdisjoint(made.args))
 
         return self._trip_count(loop) if all(map(is_known, ends)) else constant(1)
 

@@ -14,6 +14,7 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.uses import Reader, Uses
 from calque.transpiler.primitives.elementwise import to_int
 from calque.transpiler.primitives.indexing import checked_index, getitem
@@ -87,4 +88,4 @@ class _Uses:
         if not isinstance(atom, Var):
             return type(atom) is int
         made = self.made.get(atom)
-        return isinstance(made, Apply) and made.primitive.kind == "size"
+        return is_size(made)

@@ -11,7 +11,7 @@ from typing import Any
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
-from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.effects import is_size, is_store
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.printed_program import PrintedProgram, continues
 from calque.transpiler.primitives.elementwise import add, subtract
@@ -232,7 +232,7 @@ class Folding:
         atoms = list(core.operands(s))
         for block in core.blocks_of(s):
             atoms += block.results
-        sized = isinstance(s, Apply) and s.primitive.kind == "size"
+        sized = is_size(s)
         for atom in atoms:
             found = self.reads(atom)
             only = found if sized and not self.hidden(atom) else self._sized.get(atom, 0)
