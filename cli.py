@@ -24,7 +24,7 @@ from calque.runtime.call import disk_cache
 from calque.runtime.check.checking import examine
 from calque.runtime.check.directional import is_float
 from calque.runtime.engines.choosing import ENGINES
-from calque.runtime.saving.reading import module_source
+from calque.runtime.saving.reading import explaining, module_source
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.spec import sample_args
 from calque.targets import UsageError, completions, resolve
@@ -205,6 +205,11 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    if options.why is not None:
+        try:
+            explaining(options.why)
+        except ValueError as error:
+            raise UsageError(f"--why: {error}") from None
     loops = options.parallel or options.why is not None  # of the function as it stands
     transform = options.transform or (None if loops else "grad(f)")
     fn, args = resolve(options.target, transform, options.args)

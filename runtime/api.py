@@ -164,13 +164,13 @@ def jit(
         boundscheck=boundscheck,
         deterministic=deterministic,
     )
-    checked("jit", reassociate=reassociate)
-    options |= {} if reassociate else {"reassociate": False}
-    options |= {"first": "numpy"} if checked("jit", first=first)["first"] == "numpy" else {}
-    options |= {"graph": wish} if (wish := checked("jit", graph=graph)["graph"]) != "auto" else {}
-    if device is not None:
-        options["device"] = device_of(device)
+    given = checked("jit", reassociate=reassociate, first=first, graph=graph)
+    options |= {name: given[name] for name, unsaid in _UNSAID.items() if given[name] != unsaid}
+    options |= {} if device is None else {"device": device_of(device)}
     return _compiled(fun, options)
+
+
+_UNSAID = {"reassociate": True, "first": "kernels", "graph": "auto"}  # no part of a program's key
 
 
 def _compiled(fun: Any, options: dict[str, Any]) -> Any:

@@ -160,3 +160,16 @@ def test_what_kernels_are_made_of_aside_is_freed() -> None:
     kept = [turn(k) for k in range(5)]
     gc.collect()
     assert all(ref() is None for ref in kept[1:])
+
+
+def test_new_functions_over_devices() -> None:
+    for turn in range(12):
+        x = np.full(4, 2.0 + turn)
+        found = calque.pmap(lambda p: p * x)(np.stack([P]))
+        np.testing.assert_allclose(found, [P * x])
+        found = calque.pmap(calque.grad(squares_about_one(x)))(np.stack([P]))
+        np.testing.assert_allclose(found, [2.0 * (P * x - 1.0) * x])
+
+
+def squares_about_one(x: Any) -> Any:
+    return lambda p: np.sum((p * x - 1.0) ** 2)

@@ -50,10 +50,6 @@ def given_back(u, steps):
     return u, np.sum(u)
 
 
-def wanted(*args):
-    return diffused(*args)
-
-
 def call(fn, cupy, x, *rest):
     return fn(cupy.asarray(x), *rest)
 
@@ -63,7 +59,7 @@ def test_the_third_call_alike_is_captured_and_the_next_are_replayed(cupy):
     for k in range(5):
         x = X + k
         found = call(fn, cupy, x, 0.1, 6)
-        np.testing.assert_allclose(cupy.asnumpy(found), wanted(x, 0.1, 6), rtol=1e-12)
+        np.testing.assert_allclose(cupy.asnumpy(found), diffused(x, 0.1, 6), rtol=1e-12)
         assert ON_CARD or len(capturing.captures) == (k >= 2)
         assert ON_CARD or len(capturing.graph_launches) == max(k - 1, 0)
     assert ON_CARD or capturing.captures[0] >= 6
@@ -77,8 +73,8 @@ def test_results_are_each_calls_own(cupy):
     again = call(fn, cupy, X, 0.1, 5)
     for k, found in enumerate(kept):
         if k != 2:
-            np.testing.assert_allclose(cupy.asnumpy(found), wanted(X + k, 0.1, 5), rtol=1e-12)
-    np.testing.assert_allclose(cupy.asnumpy(again), wanted(X, 0.1, 5), rtol=1e-12)
+            np.testing.assert_allclose(cupy.asnumpy(found), diffused(X + k, 0.1, 5), rtol=1e-12)
+    np.testing.assert_allclose(cupy.asnumpy(again), diffused(X, 0.1, 5), rtol=1e-12)
     assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 7)
 
 
@@ -96,7 +92,7 @@ def test_numbers_and_sizes_are_of_one_graph_each(cupy):
     fn = calque.jit(diffused, graph=True)
     for x, rate, steps in [(X, 0.1, 5), (X, 0.2, 5), (X, 0.1, 6), (X[:30], 0.1, 5), (X, 0.1, 5)]:
         found = call(fn, cupy, x, rate, steps)
-        np.testing.assert_allclose(cupy.asnumpy(found), wanted(x, rate, steps), rtol=1e-12)
+        np.testing.assert_allclose(cupy.asnumpy(found), diffused(x, rate, steps), rtol=1e-12)
     assert ON_CARD or len(capturing.captures) == 4
 
 
@@ -120,7 +116,7 @@ def test_numbers_that_differ_each_time_are_not_captured(cupy):
     fn = calque.jit(diffused)
     for k in range(6):
         found = call(fn, cupy, X, 0.1 + 0.01 * k, 5)
-        np.testing.assert_allclose(cupy.asnumpy(found), wanted(X, 0.1 + 0.01 * k, 5), rtol=1e-12)
+        np.testing.assert_allclose(cupy.asnumpy(found), diffused(X, 0.1 + 0.01 * k, 5), rtol=1e-12)
     assert not capturing.captures
 
 
@@ -171,7 +167,7 @@ def test_each_stream_has_its_own_graph(cupy):
     with cupy.cuda.Stream(non_blocking=True) as stream:
         found = call(fn, cupy, 2 * X, 0.1, 5)
     stream.synchronize()
-    np.testing.assert_allclose(cupy.asnumpy(found), wanted(2 * X, 0.1, 5), rtol=1e-12)
+    np.testing.assert_allclose(cupy.asnumpy(found), diffused(2 * X, 0.1, 5), rtol=1e-12)
     assert ON_CARD or len(capturing.captures) == 2
 
 
@@ -187,7 +183,7 @@ def test_within_a_capture_of_the_callers_the_launches_are_its(cupy):
         graph = stream.end_capture()
     assert ON_CARD or len(capturing.graph_launches) == before
     graph.launch()
-    np.testing.assert_allclose(cupy.asnumpy(found), wanted(3 * X, 0.1, 5), rtol=1e-12)
+    np.testing.assert_allclose(cupy.asnumpy(found), diffused(3 * X, 0.1, 5), rtol=1e-12)
 
 
 def test_threads_take_turns(cupy):
@@ -198,7 +194,7 @@ def test_threads_take_turns(cupy):
     def many(k: int) -> None:
         for _ in range(10):
             found = cupy.asnumpy(call(fn, cupy, X + k, 0.1, 5))
-            if not np.allclose(found, wanted(X + k, 0.1, 5)):
+            if not np.allclose(found, diffused(X + k, 0.1, 5)):
                 wrong.append(k)
 
     threads = [threading.Thread(target=many, args=(k,)) for k in range(3)]
@@ -260,7 +256,7 @@ def test_large_arrays_that_lie_elsewhere_each_time_are_not_copied(cupy):
     given = [cupy.asarray(LARGE + k) for k in range(5)]
     for k, x in enumerate(given):
         found = cupy.asnumpy(fn(x, 0.1, 5))  # the card fuses a product and a sum
-        np.testing.assert_allclose(found, wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found, diffused(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-15)
     assert not capturing.captures
 
 
@@ -270,7 +266,7 @@ def test_what_takes_a_gpu_long_is_not_captured(cupy, monkeypatch):
     fn = calque.jit(diffused)
     for _ in range(4):
         found = cupy.asnumpy(fn(x, 0.1, 5))
-        np.testing.assert_allclose(found, wanted(LARGE, 0.1, 5), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found, diffused(LARGE, 0.1, 5), rtol=1e-12, atol=1e-14)
     assert not capturing.captures
 
 
@@ -281,14 +277,14 @@ def test_large_arrays_are_read_where_they_are(cupy):
         counts.moved_by_calls.clear()
         found = fn(x, 0.1, 5)
         np.testing.assert_allclose(
-            cupy.asnumpy(found), wanted(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-14
+            cupy.asnumpy(found), diffused(LARGE + k, 0.1, 5), rtol=1e-12, atol=1e-14
         )
     assert ON_CARD or (len(capturing.captures), len(capturing.graph_launches)) == (1, 3)
     assert ON_CARD or counts.moved_by_calls == [2 * LARGE.nbytes]  # the result
     other = cupy.asarray(2 * LARGE)
     found = fn(other, 0.1, 5)
     np.testing.assert_allclose(
-        cupy.asnumpy(found), wanted(2 * LARGE, 0.1, 5), rtol=1e-12, atol=1e-14
+        cupy.asnumpy(found), diffused(2 * LARGE, 0.1, 5), rtol=1e-12, atol=1e-14
     )
     assert ON_CARD or len(capturing.graph_launches) == 3
 
@@ -433,7 +429,7 @@ def test_graphs_are_kept_for_few_sizes(cupy):
     program, _ = fn.cuda_programs().find((X, 0.1, 5), {})
     assert len(program.launcher.graphs) == 8
     found = call(fn, cupy, X[:20], 0.1, 5)
-    np.testing.assert_allclose(cupy.asnumpy(found), wanted(X[:20], 0.1, 5), rtol=1e-12)
+    np.testing.assert_allclose(cupy.asnumpy(found), diffused(X[:20], 0.1, 5), rtol=1e-12)
 
 
 # the stand-in is as strict as CUDA

@@ -6,8 +6,6 @@ A stand-in for CuPy is installed, whose arrays are none of NumPy's, and which co
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -472,52 +470,3 @@ def test_an_index_outside_is_raised_by_whoever_waits():
     f(x, outside)
     wait()
     assert "index 700 is out of bounds" in refused(IndexError, f, x, inside)
-
-
-# without CuPy
-
-
-PROGRAM = """
-import sys
-
-import numpy as np
-
-sys.modules["cupy"] = None  # an import of it fails
-import calque
-from calque.transpiler.errors import NoSuchDevice
-
-
-def half(x):
-    return np.sum(0.5 * x * x)
-
-
-class Foreign:
-    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f8", "data": (4096, False), "version": 3}
-
-
-assert calque.jit(calque.grad(half))(np.ones(3)).shape == (3,)
-calque.device_put(1.0), calque.devices(), calque.block_until_ready(np.ones(2))
-for asks in (
-    lambda: calque.devices("cuda"),
-    lambda: calque.jit(half, device="gpu"),
-    lambda: calque.grad(half)(Foreign()),
-):
-    try:
-        asks()
-    except NoSuchDevice as error:
-        print(str(error).replace("\\n", " "))
-"""
-
-
-def test_without_cupy_nothing_asks_for_it(tmp_path):
-    script = tmp_path / "without.py"
-    script.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    extras = 'Instead: the extras cuda12 and cuda13 bring CuPy: pip install "calque[cuda12]"'
-    why = f"GPUs are reached through CuPy: import of cupy halted; None in sys.modules. {extras}"
-    have = "there are 2 of the platform 'cpu'."
-    assert done.stdout.splitlines() == [
-        f"There is no device of the platform 'cuda'; {have} {why}",
-        f"There is no device of the platform 'gpu'; {have} {why}",
-        why,
-    ]

@@ -81,6 +81,32 @@ def test_the_command(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "interchange: line 9, for j is rewritten" in capsys.readouterr().out
 
 
+def test_the_command_refuses_what_is_no_pass(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["explain", f"{file}:columns", "--why", "intrechange"]) == 2
+    assert "calque: --why: why must be" in capsys.readouterr().err
+
+
+def weighted_by(weights):
+    def weighted(x):
+        total = 0.0
+        for i in range(len(weights)):
+            total += weights[i] * x
+        return total
+
+    return weighted
+
+
+def test_functions_made_anew_are_explained() -> None:
+    """Functions of one code share programs, which read captured arrays from the function at hand."""
+    for size in range(2, 14):
+        fn = calque.jit(weighted_by(np.ones(size)))
+        assert fn(3.0) == 3.0 * size
+        text = calque.explain(fn, 3.0, why="mark_parallel")
+        assert "for i stays" in text and "total" in text
+
+
 def test_a_pass_without_reasons_is_refused(file: Path) -> None:
     with pytest.raises(ValueError, match='"all", or one of .*interchange'):
         calque.explain(function(file, "columns"), np.ones((5, 4)), why="remove_dead_code")

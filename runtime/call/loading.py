@@ -120,7 +120,7 @@ class Program(Surroundings):
             return ""  # it runs
         return f"compiling, {len(ready)} of {len(every)} kernels are ready"
 
-    def check_aliases(self, leaves: list[Any], function: Any = None) -> None:
+    def check_aliases(self, leaves: list[Any], function: Any) -> None:
         """An array stored into shares no memory with another argument, or a captured array."""
         captured = [addressed(x) for x in self.hidden(function).values()]
         for position, beside in self.stored.items():
@@ -210,12 +210,13 @@ def load(
     name: str,
     known_leaves: frozenset[int],
     sizes: dict[str, int],
-    written: KeptText | None = None,
-    function: Any = None,
+    written: KeptText | None,
+    function: Any,
 ) -> Program:
     """Execute the text of a function's program; tracebacks and debuggers find its lines.
 
-    ``written`` is the text with what else writing it told, if it was on disk.
+    ``written`` is the text with what else writing it told, if it was on disk; ``function`` is that
+    from which captured values are read, None if it shares no programs.
     """
     if written is None:
         stepping = traced.compiled and os.environ.get("CALQUE_JIT") == "0"

@@ -211,7 +211,7 @@ def is_nonnegative(dim: Dim, known: dict[str, int]) -> bool:
     return not isinstance(value, int) or value >= 0
 
 
-def capture_sizes(captures: Iterable[tuple[str, Path]], function: Any = None) -> dict[str, int]:
+def capture_sizes(captures: Iterable[tuple[str, Path]], function: Any) -> dict[str, int]:
     """The present sizes of captured arrays' axes, by their symbols."""
     found = {}
     for name, path in captures:

@@ -246,7 +246,7 @@ class Mapped(Transformed):
         if program.stored:
             on_gpus = isinstance(dispatcher, DeviceDispatcher)  # where parts alone have addresses
             for leaves in [x for _, x in found] if on_gpus else [leaves_of(args)]:
-                program.check_aliases(leaves)
+                program.check_aliases(leaves, dispatcher.root)
             require_own(program, layout)
         return program
 

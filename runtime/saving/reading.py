@@ -331,15 +331,12 @@ def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None)
 
 def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
     """The remarks of one pass of kernels on each loop, or those of all passes."""
-    names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
-    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
-    if policy != "all" and policy not in names:
-        raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
+    policy = explaining(why)
     sizes: dict[str, int] = {}  # passes ask them what pays
 
     def find(dispatcher: Dispatcher, given: Any) -> Program:
         program, leaves = dispatcher.find(given, {})
-        sizes.update({**capture_sizes(program.captures), **sizes_of(leaves)})
+        sizes.update({**capture_sizes(program.captures, dispatcher.root), **sizes_of(leaves)})
         return program
 
     traced = transformed.asked(find, args).traced
@@ -353,6 +350,15 @@ def _target_of(policy: str, traced: Traced) -> Target:
     work = Work(traced.function, traced.builder, NUMBA)
     passes = [each for each in KERNEL_PASSES if policy in ("all", each.name)]
     return NUMBA if any(each.when(work) for each in passes) else CUDA
+
+
+def explaining(why: Any) -> str:
+    """The name of a pass that explains itself, or "all"; ValueError for others."""
+    names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
+    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
+    if policy != "all" and policy not in names:
+        raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
+    return str(policy)
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:

@@ -125,16 +125,21 @@ def drawn_with(
         return current().apply(primitive, [key, *parameters, *args[count + 1 :]], shaped)
 
     if slope is not None:
-        primitive.nondifferentiable = False
-        primitive.jvp = lambda tangents, outs, args, params: (
-            None if tangents[1] is None else tangents[1] * apply(slope, args[1], outs[0]),
-        )
-        primitive.vjp = lambda cotangents, outs, args, params: (
-            None,
-            cotangents[0] * apply(slope, args[1], outs[0]),
-            *(None,) * (len(args) - 2),
-        )
+        _differentiate(primitive, slope)
     return primitive
+
+
+def _differentiate(primitive: Primitive, slope: Primitive) -> None:
+    """Give a draw with one parameter its derivative, ``slope(parameter, number)``."""
+    primitive.nondifferentiable = False
+    primitive.jvp = lambda tangents, outs, args, params: (
+        None if tangents[1] is None else tangents[1] * apply(slope, args[1], outs[0]),
+    )
+    primitive.vjp = lambda cotangents, outs, args, params: (
+        None,
+        cotangents[0] * apply(slope, args[1], outs[0]),
+        *(None,) * (len(args) - 2),
+    )
 
 
 def _is_natural(parameters: Sequence[Any], sizes: Sequence[Any]) -> bool:

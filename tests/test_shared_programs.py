@@ -428,15 +428,6 @@ def test_one_within_another(monkeypatch):
         np.testing.assert_allclose(calque.grad(fresh_value(x, 2))(P), x * x[0] ** 2)
 
 
-def test_new_functions_over_devices():
-    for turn in range(4):
-        x = np.full(4, 2.0 + turn)
-        found = calque.pmap(lambda p: p * x)(np.stack([P]))
-        np.testing.assert_allclose(found, [P * x])
-        found = calque.pmap(calque.grad(lambda p: loss(p, x)))(np.stack([P]))
-        np.testing.assert_allclose(found, [slope(P, x)])
-
-
 def test_under_debug_nans():
     for turn in range(4):
         x = np.full(4, 1.0 + turn)
