@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calque.transpiler.primitives  # noqa: F401  (fills the tables)
 from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.row_products import multiply_rows
 from calque.transpiler.algebra.scalar_factoring import factor_out_scalars

@@ -223,15 +223,12 @@ class _Columns:
                     return False
                 read = [self.builder.definitions.get(v) for v in value.args]
                 there = [r for r in read if isinstance(r, Apply) and self._reads_there(r, s)]
-                if not there or self._uses(value, inner) > 1 or self._uses(there[0], inner) > 1:
+                once = (count_uses(inner.body, v.out) <= 1 for v in (value, *there[:1]))
+                if not there or not all(once):
                     return False
                 summed.add(there[0])
         reads = [x.statement for x in (a, b) if not x.writes]
         return all(r in summed for r in reads)
-
-    def _uses(self, s: Apply, inner: For) -> int:
-        """The number of reads of a statement's result in one iteration of a loop."""
-        return count_uses(inner.body, s.out)
 
     def _reads_there(self, read: Apply, store: Apply) -> bool:
         if read.primitive is not getitem or read.args[0] is not store.args[0]:
