@@ -99,7 +99,13 @@ class Transformed:
             return shared(function, chain, lambda: make(self.generated_name))
         name = self.generated_name()
         found = kept(self._table, chain, lambda: make(lambda: name).of(None, None))
-        return found.of(self, function)
+        return found.of(self._without_programs(), function)
+
+    def _without_programs(self) -> Transformed:
+        """The same transformation for its dispatcher: no cycle keeps what its function captured."""
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _dispatcher=None, _cuda=None)
+        return made
 
     def _use(self, programs: Callable[[], Any], use: Callable[[Any], Any]) -> Any:
         """The result of a use of programs; of its own where those of its code do not serve it."""
