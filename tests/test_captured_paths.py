@@ -188,3 +188,23 @@ def test_what_a_call_captured_is_freed_without_the_collector(kind: Any) -> None:
         assert [turn(k)() for k in range(5)] == [None] * 5
     finally:
         gc.enable()
+
+
+@pytest.mark.filterwarnings("ignore::calque.JitFallback")
+def test_sizes_that_differ_after_programs_of_several_types() -> None:
+    def made() -> Any:
+        def products(v: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+            y = np.zeros(len(a), v.dtype)
+            for i in range(len(a)):
+                y[i] = np.sum(v[a[i] : b[i]] * v[c[i] : d[i]])
+            return y
+
+        return products
+
+    a, b, c = np.array([0, 2, 4]), np.array([2, 4, 6]), np.array([1, 2, 3])
+    alike, spread = np.array([3, 4, 5]), np.array([2, 3, 5])
+    for _ in range(2):
+        fn = calque.jit(made())
+        for dtype, d in [*[(float, alike), ("f", alike)] * 2, (float, spread), ("f", spread)]:
+            v = np.arange(1.0, 9.0, dtype=dtype)
+            np.testing.assert_array_equal(fn(v, a, b, c, d), made()(v, a, b, c, d))

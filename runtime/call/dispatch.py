@@ -178,11 +178,12 @@ class Dispatcher(FirstCalls):
                 plan = self.plans.setdefault(key, Plan(static))
         sizes = sizes_of(leaves)
         request = Request(plan, leaves, structure, sizes)
+        unlike = self.missed > 1
         for _ in range(MAX_ATTEMPTS):
             full = request.full_key(self.root)
             program = plan.programs.get(full)
             if program is None:
-                if self.missed > 1:
+                if unlike:
                     raise OwnProgramsNeeded
                 (make or self.make)(request, full)
             elif program.abridged and make is None:

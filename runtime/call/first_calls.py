@@ -28,6 +28,7 @@ class FirstCalls:
     shapes: ExactShapes
     account: Account
     root: Any
+    missed: int
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find or make the program for a call, and run it (see dispatch)."""
@@ -121,6 +122,7 @@ class FirstCalls:
             plan.programs.clear()
             plan.former.clear()
         self.shapes.entries.clear()
+        self.missed = 0  # programs that are no more: others take their places
 
     def _library(self) -> str:
         """The library that computes what no kernel does."""
