@@ -251,7 +251,7 @@ def load(
         text,
         conditions,
         symbols - integers.keys(),
-            stored_leaves(traced),
+        stored_leaves(traced),
         known_leaves,
         frozenset(integers[s] for s in symbols & integers.keys()),
         sizes,
