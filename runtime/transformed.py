@@ -119,12 +119,11 @@ class Transformed:
     def _can_be_of_another(self) -> bool:
         """True if ``of`` can make this transformation of another function.
 
-        Programs for devices belong to their function, and so do observed ones, whose captured
-        values are read after they are made.
+        Programs for devices belong to their function.
         """
         inner = self.function
         inner_can = not isinstance(inner, Transformed) or inner._can_be_of_another()
-        return type(self) is Transformed and self.kind != "observed" and inner_can
+        return type(self) is Transformed and inner_can
 
     def of(self, function: Any) -> Transformed:
         """The same transformations of another function."""
