@@ -173,6 +173,8 @@ def test_new_functions_over_devices() -> None:
 
 def squares_about_one(x: Any) -> Any:
     return lambda p: np.sum((p * x - 1.0) ** 2)
+
+
 @pytest.mark.parametrize("kind", [calque.grad, calque.jit], ids=["grad", "jit"])
 def test_what_a_call_captured_is_freed_without_the_collector(kind: Any) -> None:
     def turn(k: int) -> Any:
