@@ -11,6 +11,7 @@ import pytest
 
 import calque
 from calque.runtime.kernels import kernel, maximum, vrange
+from calque.transpiler.loops import crossing_splitting
 
 pytest.importorskip("numba")
 
@@ -123,6 +124,35 @@ def test_sums_of_the_sweep_back_run_side_by_side() -> None:
     back = text[text.index("for k in range(n - 1, -1, -1)") :]
     assert back.count("for j in vrange(") == 2
     assert "path_bar_ik += " in back
+
+
+def counted(A):
+    """The inner loop counts, and the count is an index after it."""
+    n = A.shape[0]
+    for k in range(n):
+        for i in range(n):
+            count = 0
+            for j in range(n):
+                A[i, j] = min(A[i, j], A[i, k] + A[k, j]) + 0.01 * count
+                count = count + 1
+            A[i, k] += 0.01 * A[i, count - 1]
+    return np.sum(A)
+
+
+def test_a_part_does_not_have_the_results_of_the_whole_loop(monkeypatch: Any) -> None:
+    """The value that a count has after the loop is not its value after a part of the iterations."""
+    parts, write = [], crossing_splitting._part
+
+    def part(loop: Any, ends: Any, reach: Any, inits: Any, builder: Any) -> Any:
+        made = write(loop, ends, reach, inits, builder)
+        parts.append([(out, builder.dim_values.get(out)) for out in made.outs])
+        return made
+
+    monkeypatch.setattr(crossing_splitting, "_part", part)
+    A = matrix(5)
+    assert np.isclose(calque.jit(counted)(A.copy()), counted(A.copy()), rtol=1e-12)
+    assert len(parts) == 2
+    assert [dim for out, dim in parts[0] if not out.type.ndim] == [None]
 
 
 def test_nan_is_handled_as_by_min() -> None:

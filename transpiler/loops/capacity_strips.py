@@ -28,7 +28,7 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.ir.rewrite import cloned, derived, renewed
+from calque.transpiler.ir.rewrite import cloned, derived
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.logic import and_, less
@@ -79,8 +79,8 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
     early = core.free_vars(Block([s for s in before if s not in asking]))
     if not _are_numbers(asking) or not set(arrays) <= set(loop.phis) or early.keys() & set(arrays):
         return
-    outside: dict[Var, Atom] = {}
-    phis = renewed(builder, loop.phis, outside)
+    phis = tuple(phi.again() for phi in loop.phis)  # values at the start of a strip
+    outside: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
     test = cloned(builder, loop.test, dict(outside))
     start = cloned(builder, Block([*asking, growth], [*growth.outs]), outside)
     inits: list[Atom] = [*phis]
@@ -89,7 +89,7 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
     body.statements.remove(growth)
     core.substitute(body, dict(zip(growth.outs, arrays, strict=True)))
     _while_there_is_room(loop.test, _needed({count}, before), rooms[0], builder)
-    outs = renewed(builder, loop.outs)
+    outs = tuple(out.again() for out in loop.outs)
     block = derived(loop, outs=outs, inits=tuple(inits), body=body)
     loop.phis, loop.test = phis, test
     loop.body = Block([*start.statements, block], [*outs])

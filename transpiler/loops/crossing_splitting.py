@@ -189,7 +189,7 @@ def _part(
     mapping: dict[Var, Atom] = {loop.index: counter.atom}
     here = builder.dim_of(counter)
     phis = renewed(builder, loop.phis, mapping, _counters(loop, here, builder))
-    outs = renewed(builder, loop.outs)
+    outs = tuple(out.again() for out in loop.outs)  # values after a part of the iterations
     body = _copy(loop, mapping, here, builder)
     parts = {"outs": outs, "phis": phis, "inits": tuple(inits), "body": body}
     made = derived(loop, index=counter.atom, start=ends[0], stop=ends[1], **parts)

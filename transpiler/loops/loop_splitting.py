@@ -52,7 +52,8 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
     arrays = [(v, _array_of(v, loop)) for v in crossing if v not in sizes]
     kept = [_kept(v, array, loop.index) for v, array in arrays]
     first = [last[phi] for phi in loop.phis]
-    handed, phis = renewed(builder, loop.outs), renewed(builder, loop.phis)
+    handed = tuple(out.again() for out in loop.outs)  # values before the rest has run
+    phis = renewed(builder, loop.phis)
     renamed: dict[Var, Any] = {loop.index: index, **dict(zip(first, phis, strict=True))}
     outs = tuple(Var(array.type, array.name) for _, array in arrays)
     head: list[Statement] = []
