@@ -134,15 +134,13 @@ class _Walk:
         return None
 
     def _enter(self, s: For) -> Refused | None:
-        taken: set[int] = set()
         for init, phi in zip(s.inits, s.phis, strict=True):
             k = self.nest.array_of.get(init) if isinstance(init, Var) else None
             if k is None:
                 kind = "an array of its own" if phi.type.ndim else "a scalar"
                 return Refused(f"{{0}} carries {kind} to its next iteration", (s.origin,))
-            if self.now[k] is not init or k in taken:
+            if self.now[k] is not init:
                 return Refused("{0} begins with old elements of an array", (s.origin,))
-            taken.add(k)
             self.nest.array_of[phi] = k
             self.now[k] = phi
         return None

@@ -20,7 +20,6 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.accesses import (
@@ -111,7 +110,7 @@ class ScatterTerms:
             if s.step not in (1, -1):
                 return Refused("{0} does not count by one", (s.origin,))
         for other in nest.others:
-            if is_plain_store(other) or other.primitive is not getitem or other.out.type.ndim:
+            if other.primitive is not getitem or other.out.type.ndim:
                 return Refused("{0} uses an array that the loops do not carry", (other.origin,))
         adding = nest.only_added_to()
         candidates = (a for a in nest.accesses if a.array in adding)
