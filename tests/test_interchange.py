@@ -52,6 +52,19 @@ def shifted(A):
     return np.sum(A * A)
 
 
+def stored_behind(A):
+    """The first inner loop reads the column that the second one has stored: the order stays."""
+    n = A.shape[0]
+    R = np.zeros((n, n))
+    for _ in range(2):
+        for j in range(1, n):
+            for i in range(n):
+                R[i, j] += 0.5 * A[i, j - 1]
+            for i in range(n):
+                A[i, j] = 0.5 * A[i, j] + R[i, j]
+    return np.sum(A * R)
+
+
 def taken_in_turns(A):
     """Two rows that depend on each other: in reverse, each sum needs the other's last iteration."""
     x, v = A[0], A[1]
@@ -81,7 +94,9 @@ def lines_of_loops(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "fn", [gram_schmidt, rank_one, shifted, gathered, taken_in_turns], ids=lambda fn: fn.__name__
+    "fn",
+    [gram_schmidt, rank_one, shifted, stored_behind, gathered, taken_in_turns],
+    ids=lambda fn: fn.__name__,
 )
 def test_programs(fn: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
