@@ -53,7 +53,10 @@ def renewed(
     mapping: dict[Var, Any] | None = None,
     counters: Mapping[str, DimLike] | None = None,
 ) -> tuple[Var, ...]:
-    """New Vars that are called as ``old`` and known as they are; ``mapping`` receives them."""
+    """New Vars that are called as ``old`` and known as they are; ``mapping`` receives them.
+
+    They must have the values of ``old``: the results of a part of a loop are not the loop's.
+    """
     made = []
     for var in old:
         new = var.again()
