@@ -68,3 +68,40 @@ def test_a_matrix_that_is_not_square_is_refused(name: str) -> None:
 def test_right_sides_of_another_length_are_refused() -> None:
     with pytest.raises(errors.ShapeError, match="sizes 3 and 4 do not fit together"):
         calque.jit(np.linalg.solve)(np.eye(3), np.ones((4, 2)))
+
+
+def of_each(name: str) -> Callable[..., Any]:
+    """A function that sums what a function of square matrices finds of parts of a stack."""
+    function = getattr(np.linalg, name)
+
+    def total(x: np.ndarray, n: int) -> Any:
+        found = 0.0
+        for i in range(len(x)):
+            found += np.sum(function(x[i, :n, :2]))
+        return found
+
+    return total
+
+
+def solved_each(x: np.ndarray, n: int) -> Any:
+    found = 0.0
+    for i in range(len(x)):
+        found += np.sum(np.linalg.solve(x[i, :n, :2], x[i, 0, :n]))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:A part of:calque.JitFallback")  # NumPy has the loop, and raises
+@pytest.mark.parametrize("function", [*map(of_each, ["inv", "det", "cholesky"]), solved_each])
+@pytest.mark.parametrize("how", [calque.jit, lambda f: calque.vmap(f, (None, None), axis_size=2)])
+def test_sizes_that_make_no_square_when_the_program_runs_are_refused(
+    function: Callable[..., Any], how: Callable[..., Any]
+) -> None:
+    x = np.stack([np.diag([4.0, 5.0, 6.0, 7.0]) + k for k in range(3)])
+    for n in (2, 3, 4, 2):
+        transformed = how(function)
+        if n == 2:
+            assert np.allclose(transformed(x, n), function(x, n), rtol=1e-12)
+            continue
+        for _ in range(2):
+            with pytest.raises(np.linalg.LinAlgError, match="must be square"):
+                transformed(x, n)

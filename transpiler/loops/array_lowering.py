@@ -157,7 +157,8 @@ class Schedule:
         while pending:
             s = pending.pop()
             if self.depth and isinstance(s, Apply) and s.primitive.in_loops is not None:
-                s.proven = is_small_factorization([wrap(a) for a in s.args])
+                small = is_small_factorization([wrap(a) for a in s.args])
+                s.proven = small and agree(s, self.builder)
             rule = s.primitive.lowering if isinstance(s, Apply) else None
             if not self.depth and isinstance(s, Apply) and s.primitive in (matmul, dot):
                 if uses.count(s.args[0]) > 1 and s.out.type.ndim < 3:
