@@ -105,3 +105,7 @@ def test_sizes_that_make_no_square_when_the_program_runs_are_refused(
         for _ in range(2):
             with pytest.raises(np.linalg.LinAlgError, match="must be square"):
                 transformed(x, n)
+
+def test_a_number_is_no_operand() -> None:
+    with pytest.raises(errors.ShapeError, match="0-dimensional array given, at least 1 wanted"):
+        calque.jit(lambda a: np.linalg.solve(a, 2.0))(np.eye(3))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import current, type_of
 from calque.transpiler.ir.types import ArrayType, DimLike, promote
 
@@ -58,6 +59,9 @@ def typed(signature: str, dtypes: Callable[..., Any] = linalg_dtype) -> Callable
         sizes: dict[str, DimLike] = {}
         stacks = []
         for names, t in zip(operands, types, strict=True):
+            if t.ndim < len(names):
+                message = f"{t.ndim}-dimensional array given, at least {len(names)} wanted"
+                raise ShapeError(message, current().origin)
             stacks.append(t.dims[: t.ndim - len(names)])
             for name, dim in zip(names, t.dims[len(stacks[-1]) :], strict=True):
                 if sizes.setdefault(name, dim) != dim:
