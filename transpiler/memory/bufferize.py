@@ -452,11 +452,11 @@ def settle(program: PrintedProgram) -> Memory:
 
 
 def settled_again(memory: Memory) -> Memory:
-    """The same memory for the same program after its statements were renumbered."""
+    """The same memory for the same program after its Vars and statements were renumbered."""
     program = memory.program
     copies = [s for s in core.walk(program.body) if _is_copy(s)]
     sites = frozenset(CopyLocation("copy", program.number[id(s)]) for s in copies)
-    return Memory(program, memory.live, memory.backs, sites)
+    return Memory(program, program.once(Liveness), memory.backs, sites)
 
 
 def _resolved(
