@@ -10,6 +10,7 @@ The launcher is the NumPy source of ``codegen/numpy/emit.py``, in which each ``K
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +66,9 @@ class Launcher(StatementWriter):
         """The launcher's statements."""
         self.kernels, self.launches = [], []
         self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
-        self._known: dict[Any, list[tuple[_Launch, Kernel]]] = {}  # by the sorts of statements
+        self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}  # by their forms
+        found = (s for s in core.walk(self.program.body) if isinstance(s, Kernel))
+        self._alike = Counter(sort([s]) for s in found)
         self._unset: dict[str, Var] = {}
         return super().function_body()
 
@@ -149,19 +152,15 @@ class Launcher(StatementWriter):
         params = sorted({inside(p): p for p in s.params}.values(), key=self.place_of)
         outs = [o for o in s.outs if is_assigned(o, s, self.program, self.groups)]
         outs.sort(key=self.place_of)
-        alike = self._known.setdefault(sort([s]), [])
-        for first, kernel in alike:
-            key, values = self._form(s, params, outs)
-            known, others = self._form(kernel, first.params, first.outs)
-            if key == known:
-                here = dict(zip(others, values, strict=True))
-                given = ([here[v] for v in which] for which in (first.params, first.outs))
-                return _Launch(first.name, *given)
+        key, values = self._form(s, params, outs)
+        if key in self._known:
+            first, others = self._known[key]
+            here = dict(zip(others, values, strict=True))
+            return _Launch(first.name, *([here[v] for v in w] for w in (first.params, first.outs)))
         title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
-        count = sum(map(len, self._known.values()))
-        title += f"_{count + 1}" if count else ""
+        title += f"_{len(self._known) + 1}" if self._known else ""
         made = _Launch(title, params, outs)
-        alike.append((made, s))
+        self._known[key] = made, values
         if outs:
             lines = [*lines, gast.Return(_one_or_tuple([name(inside(o)) for o in outs]))]
         taken = gast.arguments([_parameter(inside(p)) for p in params], [], None, [], [], None, [])
@@ -179,6 +178,8 @@ class Launcher(StatementWriter):
         self, s: Kernel, params: list[Var], outs: list[Var]
     ) -> tuple[Any, tuple[Var, ...]]:
         """A key that is equal for kernels that differ in values alone, and the values in order."""
+        if self._alike[found := sort([s])] == 1:
+            return found, ()  # no other kernel has such statements
         text, values = form(s.body.statements, self.expressions.folding)
         places = {v: k for k, v in enumerate(values)}
         return (text, *(frozenset(places[v] for v in w) for w in (params, outs))), values
