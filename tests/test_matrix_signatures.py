@@ -59,6 +59,22 @@ def test_a_batch_of_stacks_is_one_example_after_the_other(
     assert np.allclose(found, each, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
+@pytest.mark.parametrize("stack", [(4, 5), (4, 4, 5), (2, 3, 4, 5)])
+def test_a_batch_of_a_vector_by_a_stack_is_one_example_after_the_other(
+    axes: tuple[Any, Any], stack: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(2)
+    v, a = (
+        rng.standard_normal(shape if axis is None else (6, *shape))
+        for shape, axis in zip(((4,), stack), axes, strict=True)
+    )
+    found = calque.vmap(np.matmul, axes)(v, a)
+    each = [np.matmul(*(x if k is None else x[i] for x, k in zip((v, a), axes))) for i in range(6)]
+    assert found.shape == np.shape(each)
+    assert np.allclose(found, each, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["inv", "det", "cholesky", "eigh", "eigvals", "slogdet"])
 def test_a_matrix_that_is_not_square_is_refused(name: str) -> None:
     with pytest.raises(errors.ShapeError, match="sizes 3 and 4 do not fit together"):

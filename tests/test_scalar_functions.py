@@ -17,6 +17,7 @@ from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS, VE
 from calque.transpiler.primitives.record import PRIMITIVES, Primitive
 
 PLAIN = {"np": np, "math": math, "special": special}
+IN_KERNELS = {n: getattr(kernels, n) for n in ("fmod", "maximum", "minimum", "sign")}
 OURS, TESTS = ("maximum", "minimum", "sign"), ("isnan", "isinf", "isfinite")
 NAMED: list[tuple[str, Primitive]] = [
     (r.scalar, r) for r in PRIMITIVES.values() if r.scalar in SCALAR_FUNCTIONS
@@ -38,11 +39,14 @@ def test_the_table() -> None:
 @pytest.mark.parametrize(("name", "record"), NAMED, ids=[r.name for _, r in NAMED])
 def test_a_value_is_the_records(name: str, record: Primitive) -> None:
     assert record.samples is not None
-    value = SCALAR_FUNCTIONS[name].value
+    f = SCALAR_FUNCTIONS[name]
+    texts = [f.value, *([f.numba.format("x", "y")] if f.numba not in ("", VECTOR) else [])]
     for args, _ in record.samples(np.random.default_rng(5)):
         if all(np.ndim(a) == 0 and np.asarray(a).dtype == np.float64 for a in args):
             scope: dict[str, Any] = dict(zip("xy", map(float, args)))
-            assert np.allclose(eval(value, PLAIN | scope), record.function(*args), rtol=1e-13, atol=1e-15)
+            for text in texts:
+                found = eval(text, IN_KERNELS | PLAIN | scope)
+                assert np.allclose(found, record.function(*args), rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", OF_COMPLEX)
