@@ -370,9 +370,13 @@ SUBJECTS = [
     ),
     Subject(
         "explain",
-        lambda fn, x: calque.explain(fn, x),
+        lambda fn, x, why: calque.explain(fn, x, why=why),
         no_use,
-        {"fn": (calque.grad(double), "function"), "x": (1.0, "value")},
+        {
+            "fn": (calque.grad(double), "function"),
+            "x": (1.0, "value"),
+            "why": (None, "stage"),
+        },
     ),
     Subject(
         "save",

@@ -355,10 +355,10 @@ def _target_of(policy: str, traced: Traced) -> Target:
 def explaining(why: Any) -> str:
     """The name of a pass that explains itself, or "all"; ValueError for others."""
     names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
-    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else why
-    if policy != "all" and policy not in names:
+    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else None
+    if policy is None or policy not in ("all", *names):
         raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
-    return str(policy)
+    return policy
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:
