@@ -141,13 +141,17 @@ def sizes(value: Any) -> tuple[int, ...]:
     return found
 
 
+def finite_tree(value: Any, wanted: str = "a tree of finite depth") -> list[Any]:
+    """The leaves of a tree that does not hold itself."""
+    try:
+        return pytrees.flatten(value)[0]
+    except NestedTooDeeply:
+        raise Unfit(wanted, ValueError, "it holds itself") from None
+
+
 def numeric_tree(value: Any) -> Any:
     """A tree of arrays and numbers."""
-    try:
-        leaves = pytrees.flatten(value)[0]
-    except NestedTooDeeply:
-        raise Unfit("a tree of arrays and numbers", ValueError, "it holds itself") from None
-    for leaf in leaves:
+    for leaf in finite_tree(value, "a tree of arrays and numbers"):
         held = isinstance(leaf, (np.ndarray, np.generic)) or is_device_array(leaf)
         held = held or hasattr(leaf, "addressable_shards")  # on several devices
         array = leaf if held else None

@@ -91,7 +91,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "instance": Plain,
     "unhashable": Unhashable,
     "rude": Rude,
-    "class": lambda: Plain,
+    "class": lambda: type("Plain", (Plain,), {}),  # a class that is declared stays declared
     "builtin": lambda: len,
     "lambda": lambda: lambda: 0.0,
     "module": lambda: types,

@@ -16,7 +16,7 @@ from calque.runtime.cuda.given_arrays import adopted, lies_on_gpu
 from calque.runtime.cuda.sharded_array import ShardedArray
 from calque.runtime.devices.gpu_parts import dealt_out
 from calque.runtime.engines.choosing import running
-from calque.runtime.fitting import Unfit, fitting, numeric_tree
+from calque.runtime.fitting import Unfit, finite_tree, fitting, numeric_tree
 from calque.runtime.meshes import Device, Mesh, device_of
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
@@ -159,7 +159,7 @@ def block_until_ready(x: Any) -> Any:
     >>> block_until_ready(np.ones(2))
     array([1., 1.])
     """
-    leaves = pytrees.flatten(x)[0]
+    leaves = fitting(finite_tree, x, "block_until_ready", "x")
     if any(map(lies_on_gpu, leaves)):
         transfers.wait(leaves)
         raise_if_outside()
