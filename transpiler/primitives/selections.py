@@ -225,31 +225,36 @@ def _arms(key: Any) -> frozenset[Any]:
 def _implies(key: Any, other: Any) -> bool:
     """True if a condition follows from another, by the parts of both."""
     if isinstance(key, _AnyOf):
-        return all(_implies(arm, other) for arm in _arms(key))
+        return all(_implies(arm, other) for arm in key.keys)
     parts = _parts(key)
-    return all(
-        part in parts
-        or (isinstance(part, _AnyOf) and any(_implies(key, k) for k in part.keys))
-        or any(_goes_on(p, part) for p in parts)
-        for part in _parts(other)
-    )
+    if _parts(other) <= parts:
+        return True
+    known = parts | _held_before(parts)
+
+    def follows(part: Any) -> bool:
+        if part in known:
+            return True
+        arms = _arms(part) if isinstance(part, _AnyOf) else ()
+        return any(all(map(follows, _parts(arm))) for arm in arms)
+
+    return all(map(follows, _parts(other)))
 
 
-def _goes_on(key: Any, other: Any) -> bool:
-    """True if two conditions say that a loop has not been left, the other one at an earlier time.
+def _held_before(keys: frozenset[Any]) -> set[Any]:
+    """The conditions that a loop had not been left at earlier times, if it has not been by now.
 
     Where a test holds, the flag behind it does: ``left.1 = left.0 or ...``, said as a branch.
     """
-    tests = [k[1] if type(k) is tuple and k[0] == "not" else None for k in (key, other)]
-    flag: Any = tests[0]
-    for _ in range(_LINKS):
-        made = current().definitions.get(flag) if isinstance(flag, Var) else None
-        if not isinstance(made, If) or tests[1] is None:
-            return False
-        held = made.then.results[made.outs.index(flag)]
-        if held is not True and held is not made.test:
-            return False
-        flag = made.test
-        if key_of(flag) == tests[1]:
-            return True
-    return False
+    found: set[Any] = set()
+    for key in keys:
+        flag: Any = key[1] if type(key) is tuple and key[0] == "not" else None
+        for _ in range(_LINKS):
+            made = current().definitions.get(flag) if isinstance(flag, Var) else None
+            if not isinstance(made, If):
+                break
+            held = made.then.results[made.outs.index(flag)]
+            if held is not True and held is not made.test:
+                break
+            flag = made.test
+            found.add(("not", key_of(flag)))
+    return found
