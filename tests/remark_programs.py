@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import calque
+from calque.tests.cuda_programs import cross_entropy
 
 REWRITTEN = "is rewritten"
 MATRIX, VECTOR = np.ones((12, 12)), np.ones(12)
@@ -169,6 +170,44 @@ def callers(u):
     u[1:-1] = 0.5 * (u[:-2] + u[2:])
 
 
+def running(x, out):
+    total = 0.0
+    for i in range(x.size):
+        total = total + x[i]
+        out[i] = total
+    return out
+
+
+def running_and_last(x, out):
+    total = 0.0
+    for i in range(x.size):
+        total = total + x[i]
+        out[i] = total
+    return out * total
+
+
+def two_running(x, out):
+    first = second = 0.0
+    for i in range(x.size):
+        first = first + x[i]
+        second = second + x[i] * x[i]
+        out[i] = first * second
+    return out
+
+
+def sums_of_columns(x):
+    return np.sum(x, axis=0)
+
+
+def halves(x):
+    return 0.5 * x
+
+
+def other_rows(x):
+    sums = np.sum(x, axis=1)
+    return x[1:] * sums[:-1, None]
+
+
 PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     ("interchange_outward", leapfrog, (VECTOR, VECTOR), REWRITTEN, "for _ in range(7):"),
     (
@@ -265,5 +304,28 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
         *("double_buffer", callers, (VECTOR,)),
         "stays: a new array would have to be copied into the caller's array",
         "u[1:-1] = 0.5 * (u[:-2] + u[2:])",
+    ),
+    ("scan_in_parts", running, (VECTOR, VECTOR), REWRITTEN, "for i in range(x.size):"),
+    (
+        *("scan_in_parts", running_and_last, (VECTOR, VECTOR)),
+        *("stays: the last sum is read after the loop", "for i in range(x.size):"),
+    ),
+    (
+        *("scan_in_parts", two_running, (VECTOR, VECTOR)),
+        "stays: it has several running sums, or a number that is none",
+        "for i in range(x.size):",
+    ),
+    ("sum_in_parts", sums_of_columns, (LARGE,), REWRITTEN, "return np.sum(x, axis=0)"),
+    (
+        *("sum_in_parts", halves, (LARGE,)),
+        *("stays: its iterations have no loop that sums", "return 0.5 * x"),
+    ),
+    (
+        *("fuse_rows", calque.grad(cross_entropy), (calque.spec("f4[n, k]"),) * 2, REWRITTEN),
+        "shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))",
+    ),
+    (
+        *("fuse_rows", other_rows, (LARGE,)),
+        *("stays: * goes over other rows", "return x[1:] * sums[:-1, None]"),
     ),
 ]

@@ -142,5 +142,6 @@ def test_every_pass_that_explains_itself_gives_a_remark(file: Path) -> None:
         fn = function(file, name)
         said += calque.explain(fn, *args, why="all")
         said += calque.explain(calque.grad(lambda *a, fn=fn: np.sum(fn(*a))), *args, why="all")
-    said += "".join(calque.explain(fn, *args, why=name) for name, fn, args, *_ in PROGRAMS)
+    said += "\n"
+    said += "\n".join(calque.explain(fn, *args, why=name) for name, fn, args, *_ in PROGRAMS)
     assert asked <= {line.partition(":")[0] for line in said.splitlines()}

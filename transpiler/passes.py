@@ -209,6 +209,7 @@ KERNEL_PASSES = (
         after=["mark_in_bounds"],
         when=_on_grid,
         optional=True,
+        explains=True,
     ),
     _remove_invariant_phis(),  # a loop that is turned around must make all that it carries
     Pass(
@@ -366,6 +367,7 @@ KERNEL_PASSES = (
         when=_on_grid,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("sum_in_parts", lambda w: sum_in_parts(w.function, w.builder)),
@@ -374,6 +376,7 @@ KERNEL_PASSES = (
         when=_on_grid,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("expand_arrays", lambda w: expand_arrays(w.function, w.builder)),

@@ -25,6 +25,7 @@ from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import has_effects
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.loops.body_fusion import iterations_correspond, join
 from calque.transpiler.loops.loop_reductions import along_memory
 
@@ -75,10 +76,14 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
         for j in range(k + 1, len(block.statements)):
             second = block.statements[j]
             between = block.statements[k + 1 : j]
-            if isinstance(second, For) and _can_join(first, second, between, builder):
-                join(first, second, builder)
-                block.statements[k : j + 1] = [*between, first]
-                return True
+            if isinstance(second, For):
+                reason = _refusal(first, second, between, builder)
+                if reason is None:
+                    applied(builder, "fuse_rows", first)
+                    join(first, second, builder)
+                    block.statements[k : j + 1] = [*between, first]
+                    return True
+                missed(builder, "fuse_rows", first, reason)
             if not isinstance(second, Apply) or has_effects(second):
                 break
             if second.primitive.kind == "size" and second.args[0] in given:
@@ -89,17 +94,26 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
     return False
 
 
-def _can_join(first: For, second: For, between: list[Statement], builder: Builder) -> bool:
-    """True if the loops may be fused, and fusion keeps the sums of rows along memory."""
-    ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
-    if not second.parallel or ends[0] != ends[1]:
-        return False
+def _refusal(
+    first: For, second: For, between: list[Statement], builder: Builder
+) -> Refused | None:
+    """The reason why two loops stay apart; None if they fuse with their rows' sums along memory."""
+    loops = first, second
+    there = (second.origin,)
+    ends = [(s.start, builder.dim_of(wrap(s.stop)), s.step) for s in loops]
+    if not second.parallel:
+        return Refused("the iterations of {0} depend on each other", there)
+    if ends[0] != ends[1] or first.step != 1:
+        return Refused("{0} goes over other rows", there)
     sums = [_sums(first), _sums(second)]
-    if first.step != 1 or second.step != 1 or not any(sums):
-        return False
-    if any(own and not along_memory(own, s) for own, s in zip(sums, (first, second), strict=True)):
-        return False  # threads along the rows of memory share a column's sum (sums_in_parts)
-    return iterations_correspond(first, second, between)
+    if not any(sums):
+        return Refused("neither it nor {0} sums a row", there)
+    if any(own and not along_memory(own, s) for own, s in zip(sums, loops, strict=True)):
+        # threads along the rows of memory share a column's sum (sums_in_parts)
+        return Refused("it or {0} sums columns, which threads share", there)
+    if not iterations_correspond(first, second, between):
+        return Refused("{0} needs more than its own row of it", there)
+    return None
 
 
 def _sums(loop: For) -> list[For]:

@@ -35,6 +35,7 @@ from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.phases import label_rest
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop, emit_fold, emit_loop
 from calque.transpiler.loops.loop_reductions import Scanned, counts, is_scan, scans
 from calque.transpiler.loops.loop_splitting import bounds_of_part
@@ -75,26 +76,32 @@ def _within(block: Block, read: set[Var], function: Function, builder: Builder) 
             continue
         with builder.block() as new, builder.at(s.origin):
             known = _cut(s, read, builder)
-        if known is None:
+        if isinstance(known, Refused):
+            missed(builder, "scan_in_parts", s, known)
             made.append(s)
             continue
+        applied(builder, "scan_in_parts", s)
         function.dim_values.update(known)
         label_rest(new.statements, s.phase)
         made += new.statements
     block.statements[:] = made
 
 
-def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | None:
-    """Emit the loops of both phases; return None if the loop cannot be split."""
+def _cut(s: For, read: set[Var], builder: Builder) -> dict[Var, Any] | Refused:
+    """Emit the loops of both phases, or return the reason why the loop cannot be split."""
     found = scans(s)
     numbers = [k for k, phi in enumerate(s.phis) if not phi.type.ndim]
-    if len(found) != 1 or numbers != [found[0].position] or (s.start, s.step) != (0, 1):
-        return None
-    if s.outs[numbers[0]] in read or counts(s) is not None:
-        return None  # loops with a known trip count stay in one block
+    if len(found) != 1 or numbers != [found[0].position]:
+        return Refused("it has several running sums, or a number that is none", (s.origin,))
+    if (s.start, s.step) != (0, 1):
+        return Refused("it does not count up from 0", (s.origin,))
+    if s.outs[numbers[0]] in read:
+        return Refused("the last sum is read after the loop", (s.origin,))
+    if counts(s) is not None:
+        return Refused("its number of iterations is known, and one block runs them", (s.origin,))
     alone = _sum_alone(s, found[0], builder)
     if alone is None:
-        return None
+        return Refused("the sum reads arrays that the loop stores into", (found[0].made.origin,))
     iterations = wrap(s.stop)
     most = apply(min_, apply(floor_divide, iterations, _ITERATIONS), _PARTS)
     parts = apply(max_, most, 1)

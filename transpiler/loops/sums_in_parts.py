@@ -39,7 +39,7 @@ The number of parts depends on sizes only: the order of additions is the same on
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calque.transpiler.ir import core
@@ -48,6 +48,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Slo
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.phases import label_rest
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop, derived
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_reductions import LoopReduction, along_memory, counts, reductions
@@ -84,8 +85,10 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
             made.append(s)
             continue
         with builder.block() as new, builder.at(s.origin):
-            if _sums_of(s, along=True) is not None:
-                _choose(s, function, builder)
+            sums = _sums_of(s)
+            if isinstance(sums, _Sums) and sums.along:
+                applied(builder, "sum_in_parts", s)
+                _choose(s, sums.loops, function, builder)
             else:
                 _in_parts(s, function, builder)
         label_rest(new.statements, s.phase)
@@ -101,21 +104,29 @@ def _in_parts(loop: For, function: Function, builder: Builder, parts: Any = None
     pending = [loop]
     while pending:
         s = pending.pop()
-        sums = _sums_of(s, along=parts is not None)
-        later = _needs_others(sums, nest_of(s)[-1].body) if sums is not None else None
+        sums = _sums_of(s)
+        if isinstance(sums, _Sums) and sums.along != (parts is not None):
+            sums = Refused("its sums go along rows beside others down columns", (s.origin,))
+        if isinstance(sums, Refused):
+            missed(builder, "sum_in_parts", s, sums)
+            builder.emit(s)
+            continue
+        later = _needs_others(sums.loops, nest_of(s)[-1].body)
         rest = split_before(s, later, builder) if later is not None else None
         if rest is not None:
             pending += [rest, s]
             continue
-        if sums is not None and later is None:
-            function.dim_values.update(_cut(s, sums, builder, parts))
+        if later is None:
+            applied(builder, "sum_in_parts", s)
+            function.dim_values.update(_cut(s, sums.loops, builder, parts))
+        else:
+            needed = Refused("{0} needs the sum of a loop before it", (later.origin,))
+            missed(builder, "sum_in_parts", s, needed)
         builder.emit(s)
 
 
-def _choose(loop: For, function: Function, builder: Builder) -> None:
+def _choose(loop: For, sums: list[For], function: Function, builder: Builder) -> None:
     """Emit both forms of a loop over rows, and a test of the sizes that chooses one."""
-    sums = _sums_of(loop, along=True)
-    assert sums is not None
     rows, columns = wrap(loop.stop), _outside(sums[0].stop, loop)
     most = apply(multiply, apply(floor_divide, _FEW_ROWS, apply(max_, rows, 1)), _WARPS)
     parts = apply(min_, apply(floor_divide, columns, _COLUMNS), most)
@@ -145,38 +156,58 @@ def nest_of(loop: For) -> list[For]:
     return found
 
 
-def _sums_of(loop: For, along: bool = False) -> list[For] | None:
-    """The loops within a nest that sum down columns, or ``along`` rows, and can be split.
+@dataclass(frozen=True)
+class _Sums:
+    """The loops within a nest that sum down columns, or ``along`` rows, and can be split."""
 
-None if the nest holds other loops, or splitting does not pay.
-"""
+    loops: list[For]
+    along: bool
+
+
+def _sums_of(loop: For) -> _Sums | Refused:
+    """The sums of a nest that can be split, or the reason why not."""
     nest = nest_of(loop)
-    if len(nest) > (1 if along else 2) or any(not phi.type.ndim for s in nest for phi in s.phis):
-        return None
+    here = (loop.origin,)
+    if any(not phi.type.ndim for s in nest for phi in s.phis):
+        return Refused("its iterations carry a number", here)
     if any((s.start, s.step) != (0, 1) or _at_most(s, 1) for s in nest):
-        return None
+        return Refused("it does not count up from 0 over several rows or columns", here)
     last = nest[-1]
-    sums = [s for s in last.body.statements if core.blocks_of(s)]
-    if not sums or not all(isinstance(s, For) and s.parallel for s in sums):
-        return None
-    found = [s for s in sums if isinstance(s, For)]
-    first = found[0]
+    inner = [s for s in last.body.statements if core.blocks_of(s)]
+    sums = [s for s in inner if isinstance(s, For) and s.parallel]
+    if not inner:
+        return Refused("its iterations have no loop that sums", here)
+    if len(sums) < len(inner):
+        return Refused("its iterations have a test, or a loop that is no sum", here)
+    along = along_memory(sums, last)
+    if len(nest) > (1 if along else 2):
+        return Refused("its nest has more loops than one for each axis", here)
+    reason = _refusal(sums, last, along)
+    if reason is None and along and (counts(loop) or 0) > _FEW_ROWS:
+        reason = Refused("there are enough rows for a block of threads each", here)
+    if reason is None and any(_size_before(s.stop, loop) is None for s in (*nest, sums[0])):
+        reason = Refused("the sizes are not known before the loop", here)
+    if reason is None and all(counts(s) is not None for s in (*nest, sums[0])):
+        reason = Refused("sizes are constant, for which the number of parts is one", here)
+    return reason or _Sums(sums, along)
+
+
+def _refusal(sums: list[For], last: For, along: bool) -> Refused | None:
+    """The reason why loops in ``last`` cannot be summed in parts; None if there is none."""
+    first = sums[0]
     ends = first.start, first.stop, first.step
-    alike = all((s.start, s.stop, s.step) == ends for s in found)
     least = _COLUMNS * (_BLOCK + 1) if along else 2 * _ROWS
-    if not alike or ends[0] != 0 or ends[2] != 1 or _at_most(first, least - 1):
-        return None
-    if along and (counts(loop) or 0) > _FEW_ROWS:
-        return None
-    if any(phi.type.ndim for s in found for phi in s.phis) or along_memory(found, last) != along:
-        return None
-    if any(core.blocks_of(t) for s in found for t in s.body.statements):
-        return None
-    if any(_size_before(s.stop, loop) is None for s in (*nest, first)) or _need_stores(found, last):
-        return None
-    if all(counts(s) is not None for s in (*nest, first)):
-        return None  # constant sizes: the number of parts would be one, too
-    return found
+    if any((s.start, s.stop, s.step) != ends for s in sums) or ends[0] != 0 or ends[2] != 1:
+        return Refused("sums go over different elements, or not from 0 up", (first.origin,))
+    if _at_most(first, least - 1):
+        return Refused("{0} sums too few elements for parts", (first.origin,))
+    if any(phi.type.ndim for s in sums for phi in s.phis):
+        return Refused("{0} stores into an array", (first.origin,))
+    if any(core.blocks_of(t) for s in sums for t in s.body.statements):
+        return Refused("{0} has an inner loop or a test", (first.origin,))
+    if _need_stores(sums, last):
+        return Refused("{0} reads an element that its iteration stores", (first.origin,))
+    return None
 
 
 def _need_stores(sums: list[For], last: For) -> bool:
