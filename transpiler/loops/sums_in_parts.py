@@ -86,7 +86,7 @@ def _within(block: Block, function: Function, builder: Builder) -> None:
             continue
         with builder.block() as new, builder.at(s.origin):
             sums = _sums_of(s)
-            if isinstance(sums, _Sums) and sums.along:
+            if isinstance(sums, _SplittableSums) and sums.along:
                 applied(builder, "sum_in_parts", s)
                 _choose(s, sums.loops, function, builder)
             else:
@@ -105,7 +105,7 @@ def _in_parts(loop: For, function: Function, builder: Builder, parts: Any = None
     while pending:
         s = pending.pop()
         sums = _sums_of(s)
-        if isinstance(sums, _Sums) and sums.along != (parts is not None):
+        if isinstance(sums, _SplittableSums) and sums.along != (parts is not None):
             sums = Refused("its sums go along rows beside others down columns", (s.origin,))
         if isinstance(sums, Refused):
             missed(builder, "sum_in_parts", s, sums)
@@ -157,14 +157,14 @@ def nest_of(loop: For) -> list[For]:
 
 
 @dataclass(frozen=True)
-class _Sums:
+class _SplittableSums:
     """The loops within a nest that sum down columns, or ``along`` rows, and can be split."""
 
     loops: list[For]
     along: bool
 
 
-def _sums_of(loop: For) -> _Sums | Refused:
+def _sums_of(loop: For) -> _SplittableSums | Refused:
     """The sums of a nest that can be split, or the reason why not."""
     nest = nest_of(loop)
     here = (loop.origin,)
@@ -189,7 +189,7 @@ def _sums_of(loop: For) -> _Sums | Refused:
         reason = Refused("the sizes are not known before the loop", here)
     if reason is None and all(counts(s) is not None for s in (*nest, sums[0])):
         reason = Refused("sizes are constant, for which the number of parts is one", here)
-    return reason or _Sums(sums, along)
+    return reason or _SplittableSums(sums, along)
 
 
 def _refusal(sums: list[For], last: For, along: bool) -> Refused | None:
