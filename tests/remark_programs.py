@@ -141,6 +141,39 @@ def read_after(x):
     return power * total
 
 
+def paths(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        path, y = np.zeros(8), x[i]
+        for k in range(8):
+            y = y * y
+            path[k] = y
+        out[i] = path[3] + y
+    return out
+
+
+def growing_paths(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        path, y = np.zeros(i + 1), x[i]
+        for k in range(i):
+            y = y * y
+            path[k] = y
+        out[i] = path[0] + y
+    return out
+
+
+def sorted_paths(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        path, y = np.zeros(8), x[i]
+        for k in range(8):
+            y = y * y
+            path[k] = y
+        out[i] = np.sort(path)[3]
+    return out
+
+
 def line(u):
     for _ in range(3):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -285,6 +318,16 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
         *("contract", neighbours, (MATRIX,)),
         "stays: no axis of power is indexed by its counter in all accesses",
         "for i in range(x.shape[0]):",
+    ),
+    ("expand_arrays", paths, (VECTOR,), REWRITTEN, "for i in range(x.size):"),
+    (
+        *("expand_arrays", growing_paths, (VECTOR,)),
+        "stays: * makes an array whose size is computed in the loop",
+        "path, y = np.zeros(i + 1), x[i]",
+    ),
+    (
+        *("expand_arrays", sorted_paths, (VECTOR,)),
+        *("stays: * uses more than one element", "out[i] = np.sort(path)[3]"),
     ),
     ("double_buffer", line, (VECTOR,), REWRITTEN, "u[1:-1] = 0.5 * (u[:-2] + u[2:])"),
     (

@@ -385,6 +385,7 @@ KERNEL_PASSES = (
         when=_on_grid,
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         "demote_parallel_to_serial",

@@ -323,6 +323,11 @@ def walk(block: Block) -> Iterator[Statement]:
                 yield from walk(inner)
 
 
+def every_block(block: Block) -> list[Block]:
+    """A block, and all blocks within it, outer before inner."""
+    return [block, *(inner for statement in walk(block) for inner in blocks_of(statement))]
+
+
 def defined_vars(block: Block) -> set[Var]:
     """Every Var that the block or a block within it defines or binds."""
     found: set[Var] = set()

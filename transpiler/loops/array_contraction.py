@@ -22,12 +22,10 @@ from collections.abc import Callable
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Apply, Block, For, Function, Slot, Statement, Var, While
-from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.core import Apply, Block, Effect, For, Function, Statement, Var, While
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import direct_readers, is_read
-from calque.transpiler.loops.parallelize import CarriedArrays
-from calque.transpiler.loops.privatization import NEW, row_of, without_axis
+from calque.transpiler.loops.schedule.private_arrays import NEW, ArrayFamilies, row_of
 
 _LEAST = 16  # the fewest elements of a row that iterations of a parallel loop allocate
 
@@ -95,22 +93,22 @@ def _name(array: Var) -> str:
 def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> Refused | None:
     """Remove from an array the axis that the loop's counter indexes; the reason if it stays."""
     place, name = loop.inits.index(new.out), _name(new.out)
-    phi = loop.phis[place]
-    carried = CarriedArrays(builder)
-    carried.chain = {phi: phi}
     if new.out.type.ndim < 2:
         return Refused(f"{name} has one axis")
-    if not carried.visit(loop.body):
-        lost = carried.lost
-        assert lost is not None
-        return Refused(lost.words, lost.statements)
-    handed_on = [r for r in loop.body.results if isinstance(r, Var) and r in carried.chain]
-    if handed_on != [loop.body.results[place]]:
+    effect = next((s for s in core.walk(loop.body) if isinstance(s, Effect)), None)
+    if effect is not None:
+        return Refused("{0} has an effect besides its results", (effect.origin,))
+    phi = loop.phis[place]
+    private = ArrayFamilies(loop.body).private(phi, [phi])
+    if isinstance(private, Refused):
+        return private
+    if [r for r in loop.body.results if r in private.versions] != [loop.body.results[place]]:
         return Refused(f"an iteration hands several versions of {name} on")
-    accesses = _accesses(loop.body, carried)
-    if isinstance(accesses, Refused):
-        return accesses
-    axis = _axis(loop, phi, carried, builder)
+    unproven = next((s for s in private.accesses if not s.proven), None)
+    if unproven is not None:
+        said = "{0} has an index that is not proven to be in bounds"
+        return Refused(said, (unproven.origin,))
+    axis = private.axis_of(loop.index, builder)
     if axis is None:
         return Refused(f"no axis of {name} is indexed by its counter in all accesses")
     rest = new.out.type.dims[:axis] + new.out.type.dims[axis + 1 :]
@@ -118,42 +116,13 @@ def _shrink(new: Apply, loop: For, block: Block, builder: Builder) -> Refused | 
     if loop.parallel and len(known) == len(rest) and math.prod(known) < _LEAST:
         return Refused(f"a row of {name} has fewer than {_LEAST} elements")
     made = row_of(new, axis, builder)
-    for s in accesses:
-        without_axis(s, axis)
-    for version in {*carried.chain, new.out}:
-        version.type = version.type.with_dims(rest)
+    private.versions.add(new.out)
+    private.drop_axis(axis)
     _leave_out(loop, place)
     block.statements.remove(new)
     core.substitute(loop.body, {phi: new.out})
     first = next(k for k, s in enumerate(loop.body.statements) if is_read(s, new.out))
     loop.body.statements[first:first] = made
-    return None
-
-
-def _accesses(body: Block, carried: CarriedArrays) -> list[Apply] | Refused:
-    """All accesses of elements of a carried array, or the reason if some touch more."""
-    found = []
-    for s in core.walk(body):
-        if not isinstance(s, Apply) or not any(
-            isinstance(a, Var) and a in carried.chain for a in s.args
-        ):
-            continue
-        items = s.params.get("index", ())
-        single = is_access(s) and len(items) == s.args[0].type.ndim
-        single = single and all(isinstance(item, (Slot, int)) for item in items)
-        if not single or any(isinstance(a, Var) and a.type.ndim for a in s.args[1:]):
-            return Refused("{0} uses more than one element", (s.origin,))
-        found.append(s)
-    return found
-
-
-def _axis(loop: For, phi: Var, carried: CarriedArrays, builder: Builder) -> int | None:
-    """The axis that all accesses of ``phi`` index by the loop's counter; None without one."""
-    counter = builder.dim_values.get(loop.index)
-    places = [touch.place for touch in carried.touches.get(phi, [])]
-    for axis in range(phi.type.ndim):
-        if places and all(p[axis] == counter for p in places):
-            return axis
     return None
 
 

@@ -63,7 +63,7 @@ def done_before(
                 known.append(Done(key, iterations, same[key]))
             core.substitute(loop.body, {s.out: same[key] for s in several})
     gone = {s for several in found.values() for s in several}
-    for block in (loop.body, *(b for s in core.walk(loop.body) for b in core.blocks_of(s))):
+    for block in core.every_block(loop.body):
         block.statements[:] = [s for s in block.statements if s not in gone]
     return made.statements
 

@@ -49,7 +49,7 @@ from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.loops.code_motion import Done, done_before
 from calque.transpiler.loops.parallelize import judged
-from calque.transpiler.loops.privatization import PrivatizedRows
+from calque.transpiler.loops.schedule.privatization import privatize
 from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
 
@@ -284,9 +284,9 @@ class _Interchange:
             self.counters[symbol] = self.builder.dim_values[counter]
         made = self._around(counter, self.bounds, self._row_of)
         (user_loop,) = (s for s in made.body.statements if isinstance(s, For))
-        private_rows = PrivatizedRows(self.builder, counter, {*user_loop.phis})
-        if not private_rows.leave_out(user_loop.body):
-            return Refused("an iteration makes an array that cannot be made row by row")
+        refused = privatize(user_loop.body, counter, self.builder)
+        if refused is not None:
+            return refused
         verdict = judged(made, self.builder)
         return made if verdict.parallel else Refused(verdict.words, verdict.statements)
 

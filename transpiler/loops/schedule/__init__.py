@@ -1,0 +1,5 @@
+"""Schedule primitives: each has one legality test, and one writer; passes decide where they pay.
+
+In comes a loop with what a pass wants of it; out comes the rewritten loop, or ``Refused`` with the
+reason. Read ``private_arrays``: privatize, contract and expand.
+"""
