@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import For, While
+from calque.transpiler.ir.verdicts import OTHER
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Refused:
 
     words: str
     statements: tuple[Origin | None, ...] = ()
+    kind: str = OTHER  # of a verdict that it would be
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
@@ -22,11 +20,11 @@ from calque.transpiler.ir.verdicts import (
     element_text,
     target_text,
 )
-from calque.transpiler.loops.accesses import ElementIndex
-from calque.transpiler.loops.dependence import Access, dependence_distance
+from calque.transpiler.loops.dependence import dependence_distance
+from calque.transpiler.loops.nest import NestAccess
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
 from calque.transpiler.primitives.extrema import maximum, minimum
-from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.primitives.indexing import update_add
 from calque.transpiler.primitives.logic import greater, greater_equal, less, less_equal
 from calque.transpiler.primitives.record import Primitive
 from calque.transpiler.primitives.scalars import max_, min_
@@ -35,19 +33,6 @@ _CHOSEN: tuple[Primitive, ...] = ()  # a minimum or maximum written as an if
 _REDUCING = (_CHOSEN, (add, subtract), (multiply,), (maximum, max_), (minimum, min_))
 
 _COMPARISONS = (greater, less, greater_equal, less_equal)
-
-
-@dataclass(frozen=True, eq=False)
-class Touch:
-    """A read or a store of an element, and its index."""
-
-    place: ElementIndex
-    statement: Apply
-
-    @property
-    def stores(self) -> bool:
-        """True if the access writes the element."""
-        return self.statement.primitive is not getitem
 
 
 def of_numbers(s: For) -> Verdict | None:
@@ -136,16 +121,16 @@ def _compares(block: Block, test: object, values: list[object]) -> bool:
 
 
 def of_elements(
-    one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
+    one: NestAccess, two: NestAccess, loop: For, steady: frozenset[str], builder: Builder
 ) -> Verdict:
     """The verdict on a store and another access that touch one element in two iterations."""
     distance = distance_of(one, two, loop, steady, builder)
     if distance is None:
         return _may_alias(one, two)
     first, second = (one, two) if distance > 0 else (two, one)
-    if not second.stores and not first.stores:
+    if not second.writes and not first.writes:
         return _may_alias(one, two)
-    does, did = "stores" if second.stores else "reads", "stored" if first.stores else "read"
+    does, did = "stores" if second.writes else "reads", "stored" if first.writes else "read"
     iterations = abs(distance)
     ago = "the previous iteration" if iterations == 1 else f"the {iterations}th iteration before"
     ago = {2: "the second iteration before", 3: "the third iteration before"}.get(iterations, ago)
@@ -158,37 +143,36 @@ def of_elements(
     return Verdict(CARRIED, words, _both(second, first), iterations)
 
 
-def _may_alias(one: Touch, two: Touch) -> Verdict:
+def _may_alias(one: NestAccess, two: NestAccess) -> Verdict:
     what = element_text(one.statement.origin)
     if one.statement is two.statement:
         does = "add to" if one.statement.primitive is update_add else "store to"
         words = f"{{0}} may {does} one element in two iterations"
         return Verdict(MAY_ALIAS, words, (one.statement.origin,))
-    other, does = element_text(two.statement.origin), "stores" if two.stores else "reads"
+    other, does = element_text(two.statement.origin), "stores" if two.writes else "reads"
     which = "it" if _same_line(one, two) else "{1}"
     words = f"{{0}} stores {what}, which may be {other} that {which} {does} in another iteration"
     return Verdict(MAY_ALIAS, words, _both(one, two))
 
 
-def _same_line(one: Touch, two: Touch) -> bool:
+def _same_line(one: NestAccess, two: NestAccess) -> bool:
     a, b = one.statement.origin, two.statement.origin
     return a is not None and b is not None and (a.statement, a.line) == (b.statement, b.line)
 
 
-def _both(one: Touch, two: Touch) -> tuple[Origin | None, ...]:
+def _both(one: NestAccess, two: NestAccess) -> tuple[Origin | None, ...]:
     own = one.statement.origin
     return (own,) if _same_line(one, two) else (own, two.statement.origin)
 
 
 def distance_of(
-    one: Touch, two: Touch, loop: For, steady: frozenset[str], builder: Builder
+    one: NestAccess, two: NestAccess, loop: For, steady: frozenset[str], builder: Builder
 ) -> int | None:
     """The dependence distance from ``one`` to ``two``, in iterations; None if it is not known."""
     if None in one.place or None in two.place:
         return None
     counter = builder.dim_values[loop.index]
-    store, other = Access(0, one.place, 0, True, False), Access(0, two.place, 0, two.stores, False)
-    found = dependence_distance(store, other, counter, builder)
+    found = dependence_distance(one, two, counter, builder)
     if isinstance(found, int) and found:
         assert isinstance(loop.step, int)
         return found * loop.step

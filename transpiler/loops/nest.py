@@ -1,8 +1,10 @@
 """Loop nests: loops, the element accesses in them in order, and the arrays that they carry.
 
 ``build`` follows the versions of each carried array through a nest of ``for`` loops, and returns
-the reads and stores of its elements with affine indices, or the reason why the nest has none. The
-legality tests of the schedules ask this model, and ``dependence``, rather than the program.
+the reads and stores of its elements with affine indices, or the reason why the nest has none.
+``build_general`` also follows branches, ``while`` loops, carried scalars, old versions, and unknown
+indices, which have None in place of the index. The legality tests of the schedules ask this model,
+and ``dependence``, rather than the program.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Apply, Atom, Block, For, Var
-from calque.transpiler.ir.effects import is_access, is_plain_store, is_size
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Var, While
+from calque.transpiler.ir.effects import ends_call, is_access, is_plain_store, is_size
 from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import Uses
+from calque.transpiler.ir.verdicts import CARRIED, MAY_RAISE, element_text
 from calque.transpiler.loops.accesses import ElementIndex, element_index, is_element, steady_symbols
 from calque.transpiler.loops.dependence import Access
 
@@ -70,6 +73,10 @@ class LoopNest:
         """The positions of the arrays that the nest stores into."""
         return {a.array for a in self.accesses if a.writes}
 
+    def accesses_to(self, k: int) -> list[NestAccess]:
+        """The accesses to the k-th array that the loop carries, in order."""
+        return [a for a in self.accesses if a.array == k]
+
     def only_added_to(self) -> set[int]:
         """The positions of the carried arrays that the nest only adds to."""
         arrays = set(range(len(self.loop.phis))) - {*self.numbers}
@@ -84,69 +91,107 @@ class LoopNest:
 
 def build(loop: For, builder: Builder) -> LoopNest | Refused:
     """The nest of a loop, or the reason why it is none."""
-    nest = LoopNest(loop, builder)
-    nest.array_of = {phi: k for k, phi in enumerate(loop.phis) if phi.type.ndim}
-    now: list[Atom] = list(loop.phis)
-    return _Walk(nest, now).loop(loop, ()) or nest
+    walk = _Walk(LoopNest(loop, builder), general=False)
+    return walk.enter(loop, ()) or walk.nest
+
+
+def build_general(loop: For, builder: Builder) -> LoopNest | Refused:
+    """The accesses of any loop's iteration, or the reason if an array is used otherwise."""
+    walk = _Walk(LoopNest(loop, builder), general=True)
+    walk.nest.loops.append(loop)
+    return walk.block(loop.body, (loop,)) or walk.nest
 
 
 class _Walk:
     """Follows the versions of arrays; ``now`` holds the latest version of each."""
 
-    def __init__(self, nest: LoopNest, now: list[Atom]):
-        self.nest, self.now = nest, now
+    def __init__(self, nest: LoopNest, general: bool):
+        self.nest, self.general = nest, general
+        self.now: list[Atom] = list(nest.loop.phis)
+        nest.array_of = {phi: k for k, phi in enumerate(nest.loop.phis) if phi.type.ndim}
 
-    def loop(self, s: For, around: tuple[For, ...]) -> Refused | None:
+    def enter(self, s: For | While, around: tuple[For, ...]) -> Refused | None:
         """Follow versions through a loop; the reason if they cannot be followed."""
         nest, here = self.nest, (s.origin,)
-        if s.index not in nest.builder.dim_values:
-            return Refused("the range of {0} is not known", here)
-        nest.loops.append(s)
-        carried = [nest.array_of.get(phi) for phi in s.phis]
-        refused = self._block(s.body, (*around, s))
-        if refused is not None:
-            return refused
-        for k, result, out in zip(carried, s.body.results, s.outs, strict=True):
+        if isinstance(s, For):
+            if s.index not in nest.builder.dim_values and not self.general:
+                return Refused("the range of {0} is not known", here)
+            nest.loops.append(s)
+            around = (*around, s)
+        for inner in core.blocks_of(s):
+            if (refused := self.block(inner, around)) is not None:
+                return refused
+        for phi, result, out in zip(s.phis, s.body.results, s.outs, strict=True):
+            k = self._array(phi)
+            if self._array(result) != k:
+                return Refused("{0} hands whole arrays on", here)
             if k is None:
-                continue  # a scalar of the outermost loop
-            if self.now[k] is not result:
+                continue  # a scalar
+            if self.now[k] is not result and not self.general:
                 return Refused("{0} does not end with the latest elements of its arrays", here)
-            nest.array_of[out] = k
-            self.now[k] = out
+            self._goes_on(k, out)
         return None
 
-    def _block(self, block: Block, loops: tuple[For, ...]) -> Refused | None:
+    def _array(self, value: Atom) -> int | None:
+        return self.nest.array_of.get(value) if isinstance(value, Var) else None
+
+    def _goes_on(self, k: int, version: Var) -> None:
+        self.nest.array_of[version] = k
+        self.now[k] = version
+
+    def block(self, block: Block, loops: tuple[For, ...]) -> Refused | None:
+        """Follow versions through a block within some loops."""
         for s in block.statements:
             self.nest.number[id(s)] = len(self.nest.number)
+            here = (s.origin,)
             match s:
-                case For():
-                    refused = self._enter(s) or self.loop(s, loops)
                 case Apply():
                     refused = self._apply(s, loops)
-                case core.If():
-                    refused = Refused("{0} is a branch", (s.origin,))
-                case core.While():
-                    refused = Refused("{0} is a while loop", (s.origin,))
+                case If() if self.general:
+                    refused = self._branch(s, loops)
+                case If():
+                    refused = Refused("{0} is a branch", here)
+                case While() if not self.general:
+                    refused = Refused("{0} is a while loop", here)
+                case For() | While():
+                    refused = self._begin(s) or self.enter(s, loops)
+                case Effect() if ends_call(s):
+                    refused = Refused("{0} may raise, which no thread can", here, MAY_RAISE)
                 case _:
-                    refused = Refused("{0} has an effect besides its results", (s.origin,))
+                    refused = Refused("{0} happens in the order of iterations", here)
             if refused is not None:
                 return refused
         return None
 
-    def _enter(self, s: For) -> Refused | None:
+    def _begin(self, s: For | While) -> Refused | None:
+        """Let the values that a loop carries be the versions that it begins with."""
         for init, phi in zip(s.inits, s.phis, strict=True):
-            k = self.nest.array_of.get(init) if isinstance(init, Var) else None
-            if k is None:
+            k = self._array(init)
+            if k is not None and (self.general or self.now[k] is init):
+                self._goes_on(k, phi)
+            elif k is not None:
+                return Refused("{0} begins with old elements of an array", (s.origin,))
+            elif not self.general:
                 kind = "an array of its own" if phi.type.ndim else "a scalar"
                 return Refused(f"{{0}} carries {kind} to its next iteration", (s.origin,))
-            if self.now[k] is not init:
-                return Refused("{0} begins with old elements of an array", (s.origin,))
-            self.nest.array_of[phi] = k
-            self.now[k] = phi
+        return None
+
+    def _branch(self, s: If, loops: tuple[For, ...]) -> Refused | None:
+        """Follow versions through both arms, which must end with versions of one array."""
+        for arm in core.blocks_of(s):
+            if (refused := self.block(arm, loops)) is not None:
+                return refused
+        for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
+            found = {self._array(a) for a in arms}
+            if len(found) > 1:
+                return Refused("{0} chooses between whole arrays", (s.origin,))
+            (k,) = found
+            if k is not None:
+                self._goes_on(k, out)
         return None
 
     def _apply(self, s: Apply, loops: tuple[For, ...]) -> Refused | None:
-        nest = self.nest
+        nest, here = self.nest, (s.origin,)
         nest.made_by.update(dict.fromkeys(s.outs, s))
         arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
         held = [a for a in arrays if a in nest.array_of]
@@ -157,27 +202,25 @@ class _Walk:
                 nest.others.append(s)
             return None
         k = nest.array_of[held[0]]
-        if not is_access(s) or arrays != [s.args[0]]:
-            return Refused("{0} uses a whole array that the loop changes", (s.origin,))
-        if self.now[k] is not arrays[0]:
-            return Refused("{0} reads old elements of an array", (s.origin,))
-        if not is_element(s, nest.builder):
-            return Refused(_why_no_element(s, nest.builder), (s.origin,))
+        if not is_access(s) or held != [s.args[0]]:
+            words = f"{{0}} reads {held[0].name or 'an array'} as a whole"
+            return Refused(f"{words}, which each iteration changes", here, CARRIED)
+        if not s.proven:
+            what = element_text(s.origin)
+            return Refused(f"{{0}}: {what} is not proven to be inside its array", here, MAY_RAISE)
         place = element_index(s, nest.builder)
+        if not self.general:
+            if self.now[k] is not held[0]:
+                return Refused("{0} reads old elements of an array", here)
+            if None in place:
+                return Refused("{0} has an index that is not affine in the counters", here)
+            if not is_element(s, nest.builder):
+                return Refused("{0} touches more than one element", here)
         writes, adds = is_plain_store(s), s.primitive.adds
         nest.accesses.append(NestAccess(k, place, nest.number[id(s)], writes, adds, s, loops))
         if writes:
-            self.now[k] = s.out
-            nest.array_of[s.out] = k
+            self._goes_on(k, s.out)
         return None
-
-
-def _why_no_element(s: Apply, builder: Builder) -> str:
-    if not s.proven:
-        return "{0} has an index that is not proven to be in bounds"
-    if None in element_index(s, builder):
-        return "{0} has an index that is not affine in the counters"
-    return "{0} touches more than one element"
 
 
 def _symbols(place: ElementIndex) -> frozenset[str]:

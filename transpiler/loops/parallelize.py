@@ -11,13 +11,10 @@ carry nothing else::
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
-from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
-from calque.transpiler.ir.core import Apply, Block, Effect, For, If, Kernel, Statement, Var, While
-from calque.transpiler.ir.effects import ends_call, is_access
+from calque.transpiler.ir.core import Block, For, Statement, Var, While
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.verdicts import (
@@ -30,12 +27,12 @@ from calque.transpiler.ir.verdicts import (
     Verdict,
     element_text,
 )
-from calque.transpiler.loops.accesses import differ, element_index, steady_symbols
-from calque.transpiler.loops.carried_dependences import Touch, of_elements, of_numbers
+from calque.transpiler.loops.accesses import differ
+from calque.transpiler.loops.carried_dependences import of_elements, of_numbers
 from calque.transpiler.loops.dependence import may_alias_across_iterations
+from calque.transpiler.loops.nest import LoopNest, NestAccess, build_general
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add
-from calque.transpiler.primitives.indexing import getitem
 
 
 def mark_parallel(block: Block, builder: Builder, explained: bool = False) -> None:
@@ -209,133 +206,60 @@ def of_arrays(s: For, builder: Builder, added: Set[Var] = frozenset()) -> Verdic
 
     ``added`` are arrays whose elements iterations may share, since they only add to them.
     """
-    arrays = [(p, r) for p, r in zip(s.phis, s.body.results, strict=True) if p.type.ndim]
-    carried = CarriedArrays(builder)
-    carried.chain = {phi: phi for phi, _ in arrays}
-    if not carried.visit(s.body):
-        return carried.lost or Verdict(OTHER, "an array of another iteration is read whole")
-    if any(carried.chain.get(r) is not p for p, r in arrays):
+    nest = build_general(s, builder)
+    if isinstance(nest, Refused):
+        return Verdict(nest.kind, nest.words, nest.statements)
+    arrays = [k for k, phi in enumerate(s.phis) if phi.type.ndim]
+    if any(nest.array_of.get(s.body.results[k]) != k for k in arrays):
         return Verdict(
             CARRIED, "each iteration hands a whole array to the next (distance 1)", (), 1
         )
-    counter = dim_symbols(builder.dim_values[s.index])
-    steady = steady_symbols(s, builder) - counter
-    for phi in (phi for phi, _ in arrays if phi not in added):
-        shared = carried.shared(phi, counter, steady)
+    steady = nest.invariant()
+    for k in (k for k in arrays if s.phis[k] not in added):
+        shared = _shared(nest, k, steady)
         if shared is not None:
             return of_elements(*shared, s, steady, builder)
-    return Verdict(PARALLEL, carried.alone(), ())
+    return Verdict(PARALLEL, _alone(nest), ())
 
 
-@dataclass(eq=False)
-class CarriedArrays:
-    """The versions of each carried array within an iteration, and the accesses to them."""
-
-    builder: Builder
-    chain: dict[Any, Var] = field(default_factory=dict)
-    touches: dict[Var, list[Touch]] = field(default_factory=dict)
-    lost: Verdict | None = None  # where versions could not be followed
-
-    def visit(self, block: Block) -> bool:
-        """Follow versions through a block; False where they cannot be followed."""
-        return all(self._statement(s) for s in block.statements)
-
-    def _statement(self, s: Statement) -> bool:
-        match s:
-            case Effect():
-                return self._lose(MAY_RAISE if ends_call(s) else OTHER, _EFFECTS[ends_call(s)], s)
-            case Apply():
-                return self._apply(s)
-            case If():
-                if not (self.visit(s.then) and self.visit(s.orelse)):
-                    return False
-                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                    found = {self.chain.get(a) if isinstance(a, Var) else None for a in arms}
-                    if len(found) > 1:
-                        return self._lose(OTHER, "{0} chooses between whole arrays", s)
-                    (only,) = found
-                    if only is not None:
-                        self.chain[out] = only
-                return True
-            case For() | While():
-                return self._loop(s)
-            case Kernel():
-                return self.visit(s.body)
-
-    def _loop(self, s: For | While) -> bool:
-        owners = [self.chain.get(i) if isinstance(i, Var) else None for i in s.inits]
-        for phi, out, owner in zip(s.phis, s.outs, owners, strict=True):
-            if owner is not None:
-                self.chain[phi] = self.chain[out] = owner
-        if not all(self.visit(b) for b in core.blocks_of(s)):
-            return False
-        results = [self.chain.get(r) if isinstance(r, Var) else None for r in s.body.results]
-        if results != owners:
-            return self._lose(OTHER, "{0} hands whole arrays on", s)
-        return True
-
-    def _apply(self, s: Apply) -> bool:
-        held = [a for a in s.args if isinstance(a, Var) and a in self.chain]
-        if not held or s.primitive.kind == "size":
-            return True
-        if not is_access(s) or held != [s.args[0]]:
-            name = held[0].name or "an array"
-            words = f"{{0}} reads {name} as a whole, which each iteration changes"
-            return self._lose(CARRIED, words, s)
-        if not s.proven:
-            what = element_text(s.origin)
-            return self._lose(MAY_RAISE, f"{{0}}: {what} is not proven to be inside its array", s)
-        owner = self.chain[s.args[0]]
-        self.touches.setdefault(owner, []).append(Touch(element_index(s, self.builder), s))
-        if s.primitive is not getitem:
-            self.chain[s.outs[0]] = owner
-        return True
-
-    def _lose(self, kind: str, words: str, s: Statement) -> bool:
-        self.lost = self.lost or Verdict(kind, words, (s.origin,))
-        return False
-
-    def alone(self) -> str:
-        """The reason why a loop is parallel, in words: the elements that each iteration stores."""
-        stores = [t.statement for found in self.touches.values() for t in found if t.stores]
-        texts = dict.fromkeys(element_text(s.origin) for s in stores)
-        known = [text for text in texts if text != "an element"] or ["its own elements"]
-        return f"no two iterations share an element, and one stores {', '.join(known)}"
-
-    def shared(
-        self, phi: Var, counter: frozenset[str], steady: frozenset[str]
-    ) -> tuple[Touch, Touch] | None:
-        """A store and another access that may touch one element in two iterations.
-
-        There is none if some axis is always indexed by the same expression in the counter, except
-        reads at invariant indices that are never stored to. Otherwise the ranges of the counters
-        may rule it out: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
-        """
-        touches = self.touches.get(phi, [])
-        stored = [t for t in touches if t.stores]
-        known = counter | self.builder.dims.arguments
-        for axis in range(phi.type.ndim):
-            indices = {t.place[axis] for t in touches}
-            moving = [d for d in indices if d is not None and dim_symbols(d) & counter]
-            if len(moving) != 1 or not dim_symbols(moving[0]) <= known:
-                continue
-            others = indices - {moving[0]}
-            if any(t.place[axis] in others for t in stored):
-                continue
-            if all(
-                d is not None and dim_symbols(d) <= steady and differ(moving[0], d, self.builder)
-                for d in others
-            ):
-                return None
-        (name,) = counter
-        for one in stored:
-            for two in touches:
-                if may_alias_across_iterations(one.place, two.place, name, steady, self.builder):
-                    return one, two
-        return None
+def _alone(nest: LoopNest) -> str:
+    """The reason why a loop is parallel, in words: the elements that each iteration stores."""
+    arrays = dict.fromkeys(a.array for a in nest.accesses)
+    stores = [a.statement for k in arrays for a in nest.accesses_to(k) if a.writes]
+    texts = dict.fromkeys(element_text(s.origin) for s in stores)
+    known = [text for text in texts if text != "an element"] or ["its own elements"]
+    return f"no two iterations share an element, and one stores {', '.join(known)}"
 
 
-_EFFECTS = {
-    True: "{0} may raise, which no thread can",
-    False: "{0} happens in the order of iterations",
-}
+def _shared(
+    nest: LoopNest, k: int, steady: frozenset[str]
+) -> tuple[NestAccess, NestAccess] | None:
+    """A store and another access to the k-th array that may touch one element in two iterations.
+
+    There is none if some axis is always indexed by the same expression in the counter, except
+    reads at invariant indices that are never stored to. Otherwise the ranges of the counters
+    may rule it out: ``d[i, j]`` and ``d[j, i]`` of all ``j < i``.
+    """
+    builder, accesses = nest.builder, nest.accesses_to(k)
+    counter = nest.counters([nest.loop])
+    stored = [a for a in accesses if a.writes]
+    known = counter | builder.dims.arguments
+    for axis in range(nest.loop.phis[k].type.ndim):
+        indices = {a.place[axis] for a in accesses}
+        moving = [d for d in indices if d is not None and dim_symbols(d) & counter]
+        if len(moving) != 1 or not dim_symbols(moving[0]) <= known:
+            continue
+        others = indices - {moving[0]}
+        if any(a.place[axis] in others for a in stored):
+            continue
+        if all(
+            d is not None and dim_symbols(d) <= steady and differ(moving[0], d, builder)
+            for d in others
+        ):
+            return None
+    (name,) = counter
+    for one in stored:
+        for two in accesses:
+            if may_alias_across_iterations(one.place, two.place, name, steady, builder):
+                return one, two
+    return None

@@ -38,8 +38,9 @@ from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, emit_loop, renewed
 from calque.transpiler.loops.carried_dependences import of_numbers
-from calque.transpiler.loops.parallelize import CarriedArrays, of_arrays, upward
-from calque.transpiler.primitives.indexing import getitem, update_add
+from calque.transpiler.loops.nest import build_general
+from calque.transpiler.loops.parallelize import of_arrays, upward
+from calque.transpiler.primitives.indexing import getitem
 from calque.transpiler.primitives.scalars import smaller_integer
 
 STRIP = 64  # rows
@@ -163,15 +164,10 @@ class _Recurrences:
 
     def _dependent(self, loop: For) -> Refused | None:
         """The reason if an iteration depends on another, other than by additions to one element."""
-        carried = CarriedArrays(self.builder)
-        carried.chain = {phi: phi for phi in loop.phis}
-        carried.visit(loop.body)
-        added = {
-            phi
-            for phi, touches in carried.touches.items()
-            if all(t.statement.primitive is update_add for t in touches)
-        }
-        verdict = of_numbers(loop) or of_arrays(loop, self.builder, added)
+        nest = build_general(loop, self.builder)
+        added = set() if isinstance(nest, Refused) else nest.only_added_to()
+        phis = {loop.phis[k] for k in added}
+        verdict = of_numbers(loop) or of_arrays(loop, self.builder, phis)
         return None if verdict.parallel else Refused(verdict.words, verdict.statements)
 
     # the new loops
