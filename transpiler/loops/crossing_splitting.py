@@ -23,17 +23,15 @@ from collections.abc import Callable, Sequence
 
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Array, Builder, atom, loop_index, wrap
-from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
-from calque.transpiler.ir.effects import is_indexed_store
+from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.core import Apply, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
-from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
-from calque.transpiler.loops.accesses import apart, element_index, is_element, positive
+from calque.transpiler.loops.accesses import apart, is_element, positive
+from calque.transpiler.loops.nest import build_general
+from calque.transpiler.loops.schedule.parts import split_at
 from calque.transpiler.primitives import elementwise
-from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.elementwise import add
 
 _MOST = 40  # the most statements of a body, which is written three times
 
@@ -64,7 +62,7 @@ def _split(s: For, block: Block, counters: Sequence[Var], builder: Builder) -> N
     applied(builder, "split_at_crossing", s)
     s.body, where = found
     at = block.statements.index(s)
-    block.statements[at : at + 1] = parts = _parts(s, where, builder)
+    block.statements[at : at + 1] = parts = split_at(s, where, builder)
     label_rest(parts, s.phase)
 
 
@@ -99,17 +97,16 @@ def _crossing(
     resolve, values = builder.dims.resolve, builder.dim_values
     own = resolve(values[loop.index])
     found: dict[DimLike, Origin | None] = {}  # with one of the accesses that cross
-    for accesses in _accesses(loop, body):
-        several = next((s for s in accesses if not is_element(s, builder)), None)
-        if several is not None:
-            return Refused("{0} has an index that is not followed", (several.origin,))
-        for a, b in itertools.combinations(accesses, 2):
-            if not is_indexed_store(a) and not is_indexed_store(b):
-                continue
-            left, right = element_index(a, builder), element_index(b, builder)
-            if not apart(left, right, builder):
-                for where in _where_equal(left, right, own):
-                    found.setdefault(where, a.origin)
+    nest = build_general(loop, builder)
+    if isinstance(nest, Refused):
+        return nest
+    several = next((a for a in nest.accesses if not is_element(a.statement, builder)), None)
+    if several is not None:
+        return Refused("{0} has an index that is not followed", (several.statement.origin,))
+    for a, b in itertools.combinations(nest.accesses, 2):
+        if a.array == b.array and (a.writes or b.writes) and not apart(a.place, b.place, builder):
+            for where in _where_equal(a.place, b.place, own):
+                found.setdefault(where, a.statement.origin)
     if not found:
         return Refused("no accesses in it cross in one iteration alone")
     if len(found) > 1:
@@ -122,19 +119,6 @@ def _crossing(
     if not _within(loop, where, builder):
         return Refused(f"its range is not known to hold {at.name or 'the outer counter'}")
     return body, at
-
-
-def _accesses(loop: For, body: Block) -> list[list[Apply]]:
-    """The accesses of each array that the loop carries, through all its versions."""
-    chains: dict[Atom, list[Apply]] = {phi: [] for phi in loop.phis if phi.type.ndim}
-    for s in body.statements:
-        assert isinstance(s, Apply)
-        if s.args and s.args[0] in chains:
-            chain = chains[s.args[0]]
-            chain.append(s)
-            if is_indexed_store(s):
-                chains[s.outs[0]] = chain
-    return list({id(chain): chain for chain in chains.values()}.values())
 
 
 def _where_equal(
@@ -156,52 +140,3 @@ def _within(loop: For, where: DimLike, builder: Builder) -> bool:
     if loop.step == 1:
         return positive(where - start + 1, builder) and positive(stop - where, builder)
     return positive(start - where + 1, builder) and positive(where - stop, builder)
-
-
-def _parts(loop: For, where: Var, builder: Builder) -> list[Statement]:
-    """The loop before the crossing, the iteration at the crossing, and the loop after it."""
-    step: int = loop.step
-    start, stop = builder.dim_of(wrap(loop.start)), builder.dim_of(wrap(loop.stop))
-    here = builder.dim_of(wrap(where))
-    with builder.block() as bounds, builder.at(loop.origin):
-        after = apply(add, Array(where), step)
-    below, above = ((start, here - 1), (here + 1, stop - 1))
-    if step == -1:
-        below, above = ((here + 1, start), (stop + 1, here - 1))
-    first = _part(loop, (loop.start, where), below, loop.inits, builder)
-    mapping: dict[Var, Atom] = {loop.index: where, **dict(zip(loop.phis, first.outs, strict=True))}
-    middle = _copy(loop, mapping, here, builder)
-    last = _part(loop, (atom(after), loop.stop), above, middle.results, builder)
-    last.outs = loop.outs
-    builder.definitions.update(dict.fromkeys(loop.outs, last))
-    return [first, *middle.statements, *bounds.statements, last]
-
-
-def _part(
-    loop: For,
-    ends: tuple[Atom, Atom],
-    reach: tuple[DimLike, DimLike],
-    inits: Sequence[Atom],
-    builder: Builder,
-) -> For:
-    """The loop over a part of its iterations; its counter is known to be within ``reach``."""
-    counter = loop_index(*reach, loop.index.name)
-    mapping: dict[Var, Atom] = {loop.index: counter.atom}
-    here = builder.dim_of(counter)
-    phis = renewed(builder, loop.phis, mapping, _counters(loop, here, builder))
-    outs = tuple(out.again() for out in loop.outs)  # values after a part of the iterations
-    body = _copy(loop, mapping, here, builder)
-    parts = {"outs": outs, "phis": phis, "inits": tuple(inits), "body": body}
-    made = derived(loop, index=counter.atom, start=ends[0], stop=ends[1], **parts)
-    builder.note(made)
-    return made
-
-
-def _copy(loop: For, mapping: dict[Var, Atom], counter: DimLike, builder: Builder) -> Block:
-    """A copy of a loop's body with another counter."""
-    return cloned(builder, loop.body, mapping, _counters(loop, counter, builder))
-
-
-def _counters(loop: For, counter: DimLike, builder: Builder) -> dict[str, DimLike]:
-    (own,) = dim_symbols(builder.dims.resolve(builder.dim_values[loop.index]))
-    return {own: counter}

@@ -22,8 +22,9 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.effects import is_plain_store, is_size
+from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
+from calque.transpiler.loops.nest import last_versions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply
@@ -41,7 +42,8 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
         return None
     at = loop.body.statements.index(statement)
     before, after = loop.body.statements[:at], loop.body.statements[at:]
-    last = _last_versions(loop, before)
+    later = last_versions(before)
+    last = {phi: later.get(phi, phi) for phi in loop.phis}
     needed = [v for v in core.free_vars(Block(after, loop.body.results)) if isinstance(v, Var)]
     made = {o: s for s in before for o in s.outs}
     crossing = [v for v in needed if v in made and v not in last.values()]
@@ -76,23 +78,6 @@ def split_before(loop: For, statement: Statement, builder: Builder) -> For | Non
 def _is_size(s: Statement, made: dict[Var, Statement]) -> bool:
     """True if ``s`` asks the size of an array from outside the loop: it can be computed again."""
     return is_size(s) and not any(a in made for a in core.operands(s))
-
-
-def _last_versions(loop: For, statements: list[Statement]) -> dict[Var, Var]:
-    """The last version of each array that a loop carries, after some statements of its body."""
-    found = {phi: phi for phi in loop.phis}
-    begun = {phi: phi for phi in loop.phis}  # the phi of each version
-    for s in statements:
-        pairs: list[tuple[Any, Var]] = []
-        if is_plain_store(s):
-            pairs = [(s.args[0], s.out)]
-        elif isinstance(s, For):
-            pairs = list(zip(s.inits, s.outs, strict=True))
-        for old, new in pairs:
-            if old in begun:
-                begun[new] = begun[old]
-                found[begun[old]] = new
-    return found
 
 
 def _array_of(number: Var, loop: For) -> Var:

@@ -10,11 +10,11 @@ and ``dependence``, rather than the program.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, If, Statement, Var, While
 from calque.transpiler.ir.effects import ends_call, is_access, is_plain_store, is_size
 from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import dim_symbols
@@ -30,6 +30,11 @@ class NestAccess(Access):
 
     statement: Apply
     loops: tuple[For, ...]  # surrounding loops of the nest, outermost first
+
+    def known_by(self, symbols: frozenset[str]) -> NestAccess:
+        """The access with None for indices that depend on other symbols, as ``k // 2``."""
+        place = (None if d is None or not dim_symbols(d) <= symbols else d for d in self.place)
+        return replace(self, place=tuple(place))
 
 
 @dataclass(eq=False)
@@ -221,6 +226,28 @@ class _Walk:
         if writes:
             self._goes_on(k, s.out)
         return None
+
+
+def last_versions(statements: Iterable[Statement]) -> dict[Var, Var]:
+    """The version that stores and loops among statements go on with, by the version before them.
+
+    Arrays are in the order of their last stores.
+    """
+    found: dict[Var, Var] = {}
+    first: dict[Var, Var] = {}  # of each version, the one before the statements
+    for s in statements:
+        pairs: Iterable[tuple[Atom, Var]] = ()
+        if is_plain_store(s):
+            pairs = ((s.args[0], s.out),)
+        elif isinstance(s, For):
+            pairs = zip(s.inits, s.outs, strict=True)
+        for old, new in pairs:
+            if not isinstance(old, Var):
+                continue
+            begun = first[new] = first.get(old, old)
+            found.pop(begun, None)
+            found[begun] = new
+    return found
 
 
 def _symbols(place: ElementIndex) -> frozenset[str]:

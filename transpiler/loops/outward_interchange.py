@@ -39,7 +39,7 @@ from typing import Any
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
 from calque.transpiler.ir.effects import is_access, is_indexed_store, is_size
 from calque.transpiler.ir.phases import label_rest
@@ -49,9 +49,9 @@ from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.loops.code_motion import Done, done_before
 from calque.transpiler.loops.parallelize import judged
+from calque.transpiler.loops.schedule.parts import strip_mine
 from calque.transpiler.loops.schedule.privatization import privatize
 from calque.transpiler.primitives.indexing import getitem
-from calque.transpiler.primitives.scalars import smaller_integer
 
 PART = 1024  # elements of a strip, which goes through all iterations
 Refuses = Callable[[Statement], bool]
@@ -296,20 +296,10 @@ class _Interchange:
             if isinstance(s, Apply) and any(o.type.ndim for o in s.outs):
                 if not is_access(s) or s.primitive is getitem:
                     return Refused("{0} makes an array in each iteration", (s.origin,))
-        first, last = map(wrap, self.bounds)
-        size = last - first
-        count = (size + (PART - 1)) // PART
-        dim = self.builder.dim_of(count)
-        part = loop_index(0, dim - 1, "part")
-        with self.builder.block() as bounds:
-            start = part * PART + first
-            stop = FUNCTIONS[smaller_integer](start + PART, last)
-        self.counters, ends = {}, (atom(start), atom(stop))
-        for end, word in zip(ends, ("first", "last"), strict=True):
-            if isinstance(end, Var):
-                end.name = word
-        made = self._around(part.atom, (0, atom(count)), self._strip_of(ends))
-        made.body.statements[:0] = bounds.statements
+        strips = strip_mine(*self.bounds, PART, "part", self.builder)
+        self.counters = {}
+        made = self._around(strips.counter, (0, strips.count), self._strip_of(strips.ends))
+        made.body.statements[:0] = strips.bounds
         return made
 
     def _around(self, counter: Var, bounds: tuple[Atom, Atom], write: ElementLoopWriter) -> For:

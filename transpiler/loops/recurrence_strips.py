@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import FUNCTIONS, Builder, atom, loop_index, wrap
+from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.effects import is_access, is_indexed_store
@@ -38,10 +38,10 @@ from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived, emit_loop, renewed
 from calque.transpiler.loops.carried_dependences import of_numbers
-from calque.transpiler.loops.nest import build_general
+from calque.transpiler.loops.nest import build_general, last_versions
 from calque.transpiler.loops.parallelize import of_arrays, upward
+from calque.transpiler.loops.schedule.parts import strip_mine
 from calque.transpiler.primitives.indexing import getitem
-from calque.transpiler.primitives.scalars import smaller_integer
 
 STRIP = 64  # rows
 IN_CACHE = 1 << 17  # elements of a nest, up to which strips are faster for any stride
@@ -180,24 +180,18 @@ class _Recurrences:
         with builder.block() as made, builder.at(loop.origin):
             for s in self.steady:
                 builder.emit(s)
-            start, stop = wrap(loop.start), wrap(loop.stop)
-            count = (stop - start + (STRIP - 1)) // STRIP
-            strip = loop_index(0, builder.dim_of(count) - 1, "strip")
+            strips = strip_mine(loop.start, loop.stop, STRIP, "strip", builder)
             with builder.block() as body:
-                first = strip * STRIP + start
-                last = FUNCTIONS[smaller_integer](first + STRIP, stop)
-                for end, word in ((first, "first"), (last, "last")):
-                    if isinstance(atom(end), Var):
-                        atom(end).name = word
+                body.statements += strips.bounds
                 phis = tuple(phi.again() for phi in loop.phis)
                 now: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
                 for piece in self._pieces():
-                    self._write(piece, (atom(first), atom(last)), now)
+                    self._write(piece, strips.ends, now)
                 body.results = [now.get(r, r) for r in loop.body.results]
             emit_loop(
-                *(builder, strip.atom, (0, count, 1), phis, loop.inits, body, loop.outs),
+                *(builder, strips.counter, (0, strips.count, 1), phis, loop.inits, body, loop.outs),
                 scheduled=loop.scheduled,
-                parallel=alone and atom(count) != 1,
+                parallel=alone and strips.count != 1,
             )
         return [*before, *made.statements]
 
@@ -218,7 +212,7 @@ class _Recurrences:
         """Emit a piece for one strip; ``now`` maps old versions of arrays to new ones."""
         s, builder = piece[0], self.builder
         if not isinstance(s, For):
-            self._emit_rows(piece, _chains(piece), bounds, now)
+            self._emit_rows(piece, [*last_versions(piece).items()], bounds, now)
             return
         (index,), phis = renewed(builder, [s.index]), renewed(builder, s.phis)
         inits = tuple(now.get(i, i) for i in s.inits)
@@ -268,12 +262,3 @@ def _no_element(s: Statement) -> Refused | None:
     if any(a.type.ndim for a in numbers if isinstance(a, Var)):
         return Refused("{0} uses more than one element", (s.origin,))
     return None
-
-
-def _chains(stores: list[Statement]) -> list[tuple[Var, Atom]]:
-    """The first and the last version of each array that is stored into."""
-    first: dict[Var, Var] = {}  # by the last version so far
-    for s in stores:
-        assert isinstance(s, Apply) and isinstance(s.args[0], Var)
-        first[s.out] = first.pop(s.args[0], s.args[0])
-    return [(begun, last) for last, begun in first.items()]

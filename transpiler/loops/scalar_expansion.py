@@ -24,19 +24,16 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var
-from calque.transpiler.ir.effects import is_access, is_indexed_store
+from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
-from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import (
-    ElementIndex,
-    element_index,
     is_element,
     positive,
-    steady_symbols,
 )
-from calque.transpiler.loops.dependence import Access, dependence_distance
+from calque.transpiler.loops.dependence import dependence_distance
+from calque.transpiler.loops.nest import build_general
 from calque.transpiler.loops.virtual_arrays import load, stored
-from calque.transpiler.primitives.indexing import update_add
 
 
 @dataclass(eq=False)
@@ -47,7 +44,6 @@ class Expansion:
     builder: Builder
     before: list[Statement] = field(default_factory=list)  # the new statements before the loops
     rows: list[Var] = field(default_factory=list)
-    followed: frozenset[str] = frozenset()  # symbols of counters and invariants
 
     def split(self) -> tuple[list[Statement], For, For] | None:
         """The statements that make the rows, the summing loop, and the rest; None if not split."""
@@ -57,7 +53,7 @@ class Expansion:
             return None
         at = body.index(inner[0])
         first, within, rest = body[:at], inner[0], body[at + 1 :]
-        if not rest or not self._plain(first, within, rest) or not self._in_order(within, rest):
+        if not rest or not self._plain(first, within, rest) or not self._in_order(within):
             return None
         sums = [k for k, phi in enumerate(within.phis) if not phi.type.ndim]
         if not sums or not self._make_rows(within, sums):
@@ -68,7 +64,9 @@ class Expansion:
     def _plain(self, first: Sequence[Statement], within: For, rest: Sequence[Statement]) -> bool:
         """True if the body computes scalars, sums in ``within``, then uses only elements."""
         loop, carried = self.loop, {*self.loop.phis}
-        if loop.step not in (1, -1) or loop.index not in self.builder.dim_values:
+        if loop.step not in (1, -1):
+            return False
+        if not {loop.index, within.index} <= self.builder.dim_values.keys():
             return False
         if not all(isinstance(s, Apply) for s in within.body.statements):
             return False
@@ -94,49 +92,24 @@ class Expansion:
             return not any(o.type.ndim for o in s.outs)
         return is_access(s) and arrays == [s.args[0]] and is_element(s, self.builder)
 
-    def _in_order(self, within: For, rest: Sequence[Statement]) -> bool:
+    def _in_order(self, within: For) -> bool:
         """True if no iteration's sums touch an element that another iteration's rest accesses.
 
         Elements that both only add to do not count.
         """
-        self.followed = steady_symbols(self.loop, self.builder)
-        self.followed |= dim_symbols(self.builder.dim_values.get(within.index, 0))
-        origin = {phi: phi for phi in self.loop.phis if phi.type.ndim}
-        sums = self._accesses(within.body.statements, within, origin)
-        later = self._accesses(rest, within, origin)
+        nest = build_general(self.loop, self.builder)
+        if isinstance(nest, Refused):
+            return False
+        followed = nest.counters([self.loop, within]) | nest.invariant()
+        accesses = [a.known_by(followed) for a in nest.accesses]
         counter = self.builder.dim_values[self.loop.index]
-        for a in sums:
-            for b in later:
-                if a.adds and b.adds:
-                    continue
-                apart = dependence_distance(a, b, counter, self.builder)
-                if apart not in (None, 0):
-                    return False
-        return True
-
-    def _accesses(
-        self, statements: Sequence[Statement], within: For, origin: dict[Var, Var]
-    ) -> list[Access]:
-        """The accesses of statements to the arrays that the loop carries, in any version."""
-        for init, phi, out in zip(within.inits, within.phis, within.outs, strict=True):
-            if phi.type.ndim and isinstance(init, Var):
-                origin[phi] = origin[out] = origin[init]
-        found = []
-        for number, s in enumerate(statements):
-            if isinstance(s, Apply) and s.args and s.args[0] in origin:
-                array = origin[s.args[0]]
-                stores = is_indexed_store(s)
-                if stores:
-                    origin[s.outs[0]] = array
-                k = self.loop.phis.index(array)
-                adds = s.primitive is update_add
-                found.append(Access(k, self._place(s), number, stores, adds))
-        return found
-
-    def _place(self, s: Apply) -> ElementIndex:
-        """The index of an element, None along axes where it varies otherwise, as ``k // 2``."""
-        place = element_index(s, self.builder)
-        return tuple(d if d is None or dim_symbols(d) <= self.followed else None for d in place)
+        return all(
+            (a.adds and b.adds)
+            or dependence_distance(a, b, counter, self.builder) in (None, 0)
+            for a in accesses
+            for b in accesses
+            if a.loops[-1] is within and b.loops[-1] is self.loop
+        )
 
     def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
         """Make rows of the sums' initial values, one element per iteration; False if it cannot."""
