@@ -69,6 +69,15 @@ def read_too(bins, weights):
     return out
 
 
+def read_behind_a_branch(bins, weights):
+    out, seen = np.zeros(10), np.zeros(bins.size)
+    for i in range(bins.size):
+        if weights[i] > 0.0:
+            out[bins[i]] += weights[i]
+        seen[i] = out[0]
+    return seen
+
+
 def last_wins(bins, weights):
     out = np.zeros(10)
     for i in range(bins.size):
@@ -96,6 +105,7 @@ ATOMIC: list[tuple[Any, tuple[Any, ...]]] = [
 ]
 IN_ORDER: list[tuple[Any, tuple[Any, ...]]] = [
     (read_too, (FEW, WEIGHTS)),
+    (read_behind_a_branch, (FEW, WEIGHTS)),
     (last_wins, (FEW, WEIGHTS)),
 ]
 

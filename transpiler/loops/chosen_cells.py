@@ -16,7 +16,9 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Statement, Var
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.uses import count_uses
+from calque.transpiler.loops.nest import build_general
 from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 
@@ -39,23 +41,14 @@ def is_chosen(s: Apply, definition: Callable[[Var], Statement | None]) -> bool:
     return False
 
 
-def only_adds(loop: For, phi: Var, builder: Builder) -> bool:
-    """True if a loop only adds to data-dependent elements of the array it carries as ``phi``."""
-    versions = {phi}
-    for s in core.walk(loop.body):
-        if isinstance(s, Apply):
-            held = [a for a in s.args if a in versions]
-            if not held or s.primitive.kind == "size":
-                continue
-            if held != [s.args[0]] or not is_chosen(s, builder.definitions.get):
-                return False
-            versions.add(s.out)
-        elif any(a in versions for a in core.operands(s)):
-            if not isinstance(s, For):
-                return False
-            pairs = zip(s.inits, s.phis, s.outs, strict=True)
-            versions.update(v for init, *both in pairs if init in versions for v in both)
-    return True
+def added_arrays(loop: For, builder: Builder) -> set[Var]:
+    """The arrays that a loop carries and only adds to, at data-dependent elements."""
+    nest = build_general(loop, builder)
+    if isinstance(nest, Refused):
+        return set()
+    define = builder.definitions.get
+    other = {a.array for a in nest.accesses if not is_chosen(a.statement, define)}
+    return {phi for k, phi in enumerate(loop.phis) if phi.type.ndim and k not in other}
 
 
 def write_as_additions(block: Block) -> None:

@@ -34,7 +34,7 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import cloned_loop, derived, emit_loop
-from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
+from calque.transpiler.loops.chosen_cells import added_arrays, write_as_additions
 from calque.transpiler.loops.parallelize import of_arrays
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
@@ -83,10 +83,8 @@ def _scatter_of(s: For, builder: Builder) -> _Scatter | None:
     """The scatter that is the only effect of a loop; None if the loop is not of that form."""
     if (s.start, s.step) != (0, 1) or len(s.phis) != 1 or s.index not in builder.dim_values:
         return None
-    phi = s.phis[0]
-    if not phi.type.ndim or not only_adds(s, phi, builder):
-        return None
-    if not of_arrays(s, builder, {phi}).parallel or of_arrays(s, builder).parallel:
+    added = added_arrays(s, builder)
+    if not added or not of_arrays(s, builder, added).parallel or of_arrays(s, builder).parallel:
         return None
     stores = [t for t in core.walk(s.body) if isinstance(t, Apply) and t.primitive is update_add]
     inner = [t for t in s.body.statements if core.blocks_of(t)]

@@ -18,7 +18,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Block, For, Statement
 from calque.transpiler.ir.verdicts import SCAN, Verdict
-from calque.transpiler.loops.chosen_cells import only_adds, write_as_additions
+from calque.transpiler.loops.chosen_cells import added_arrays, write_as_additions
 from calque.transpiler.loops.loop_reductions import reduction_at, scan_at, scans
 from calque.transpiler.loops.parallelize import of_arrays, upward
 
@@ -69,6 +69,5 @@ def is_shared(s: For, builder: Builder, deterministic: bool = False) -> bool:
         return False
     if any(reduction_at(s, k) is None for k in numbers):
         return False
-    added = set() if deterministic else {p for p in s.phis if p.type.ndim}
-    added = {phi for phi in added if only_adds(s, phi, builder)}
+    added = set() if deterministic else added_arrays(s, builder)
     return of_arrays(s, builder, added).parallel
