@@ -174,6 +174,27 @@ def sorted_paths(x):
     return out
 
 
+def back_substituted(L, x):
+    for j in range(x.size):
+        for k in range(j):
+            x[j] -= L[j, k] * x[k]
+    return x
+
+
+def onto_first(x):
+    for k in range(x.size):
+        x[0] += 0.5 * x[k]
+    return x
+
+
+def until(x, end):
+    t = 0.0
+    while t < end:
+        t = t + 0.1
+        x = x * np.sin(x)
+    return x
+
+
 def line(u):
     for _ in range(3):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -328,6 +349,21 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("expand_arrays", sorted_paths, (VECTOR,)),
         *("stays: * uses more than one element", "out[i] = np.sort(path)[3]"),
+    ),
+    ("scalar_replacement", back_substituted, (MATRIX, VECTOR), REWRITTEN, "for k in range(j):"),
+    (
+        *("scalar_replacement", onto_first, (VECTOR,)),
+        "stays: * stores an element that may be the one that * uses",
+        "x[0] += 0.5 * x[k]",
+    ),
+    (
+        *("scalar_replacement", halved, (VECTOR,)),
+        *("stays: * stores at an index that moves with the counter", "u[i] = 0.5 * u[i]"),
+    ),
+    ("strip_by_capacity", calque.grad(until), (1.0, 2.0), REWRITTEN, "while t < end:"),
+    (
+        *("strip_by_capacity", until, (1.0, 2.0)),
+        *("stays: it lets no array grow", "while t < end:"),
     ),
     ("double_buffer", line, (VECTOR,), REWRITTEN, "u[1:-1] = 0.5 * (u[:-2] + u[2:])"),
     (

@@ -190,6 +190,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS],
         when=_on_cores,
         optional=True,
+        explains=True,
     ),
     Pass(
         "guard_trip_count",
@@ -257,6 +258,7 @@ KERNEL_PASSES = (
         keeps=frozenset([ELEMENTS, INSIDE, PHASES]),
         optional=True,
         reorders=True,
+        explains=True,
     ),
     Pass(
         *("name_sizes", lambda w: name_sizes(w.function)),

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Statement, Var, While
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned, derived
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import room
@@ -51,10 +52,12 @@ def _visit(
         inside = compiled or (isinstance(s, (For, While)) and compiles(s))
         for inner in core.blocks_of(s):
             _visit(inner, builder, compiles, inside)
-        if inside and isinstance(s, While) and _are_numbers(s.test.statements):
-            growth = [t for t in s.body.statements if _grown(t)]
-            if len(growth) == 1 and len(s.test.statements) <= LONGEST_TEST:
-                _in_blocks(s, growth[0], builder)
+        if inside and isinstance(s, While):
+            refused = _strip(s, builder)
+            if refused is None:
+                applied(builder, "strip_by_capacity", s)
+            else:
+                missed(builder, "strip_by_capacity", s, refused)
 
 
 def _are_numbers(statements: list[Statement]) -> bool:
@@ -70,15 +73,24 @@ def _grown(s: Statement) -> list[Apply]:
     return [s] if isinstance(s, Apply) and s.primitive is room and not several else []
 
 
-def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
-    """Move the growth of arrays into a new loop around ``loop``."""
-    rooms, body = _grown(growth), loop.body
+def _strip(loop: While, builder: Builder) -> Refused | None:
+    """Move the growth of arrays into a new loop around ``loop``; the reason if it stays."""
+    body, growths = loop.body, [t for t in loop.body.statements if _grown(t)]
+    if not growths:
+        return Refused("it lets no array grow")
+    if len(growths) > 1:
+        origins = tuple(s.origin for s in growths[:2])
+        return Refused("{0} and {1} let arrays grow, one after the other", origins)
+    if not _are_numbers(loop.test.statements) or len(loop.test.statements) > LONGEST_TEST:
+        return Refused(f"its test does more than compute {LONGEST_TEST} numbers")
+    (growth,) = growths
+    rooms = _grown(growth)
     arrays, count = [s.args[0] for s in rooms], rooms[0].args[1]
     before = body.statements[: body.statements.index(growth)]
     asking = _needed({*core.operands(growth), count}, before)
     early = core.free_vars(Block([s for s in before if s not in asking]))
     if not _are_numbers(asking) or not set(arrays) <= set(loop.phis) or early.keys() & set(arrays):
-        return
+        return Refused("an iteration uses the array before {0} lets it grow", (growth.origin,))
     phis = tuple(phi.again() for phi in loop.phis)  # values at the start of a strip
     outside: dict[Var, Atom] = dict(zip(loop.phis, phis, strict=True))
     test = cloned(builder, loop.test, dict(outside))
@@ -95,6 +107,7 @@ def _in_blocks(loop: While, growth: Statement, builder: Builder) -> None:
     loop.body = Block([*start.statements, block], [*outs])
     for each in (block, loop):
         builder.note(each)
+    return None
 
 
 def _needed(values: set[Atom], statements: list[Statement]) -> list[Statement]:

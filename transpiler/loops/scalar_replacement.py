@@ -19,7 +19,7 @@ LLVM does neither if it cannot tell whether two indices, or two arrays, alias.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -30,6 +30,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Stateme
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import is_plain_store, is_size
 from calque.transpiler.ir.phases import label, label_rest
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import Uses, is_read
 from calque.transpiler.loops.accesses import (
@@ -250,10 +251,15 @@ class _PromotedElements:
         self.loop, self.builder = loop, builder
         self.counter = dim_symbols(builder.dim_values.get(loop.index, 0))
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
+        self.reason = Refused("it stores no doubles, or more than single elements")
 
     def write(self) -> None:
         """Emit the loop, with the loads before it and the stores after it."""
         chosen = {k: self._fixed(k) for k in range(len(self.loop.phis))}
+        if any(chosen.values()):
+            applied(self.builder, "scalar_replacement", self.loop)
+        else:
+            missed(self.builder, "scalar_replacement", self.loop, self.reason)
         starts = {
             k: [self._load(self.loop.inits[k], s) for s in found] for k, found in chosen.items()
         }
@@ -297,16 +303,28 @@ class _PromotedElements:
         for s, place in places:
             if s.primitive is getitem or any(same_index(place, p) for _, p in found):
                 continue
-            if any(dim_symbols(d) & self.counter for d in place if d is not None):
-                continue
-            if not self._can_be_before(s, s.args[2:]):
-                continue
-            known = [t for t, p in places if same_index(p, place)]
-            if not all(t in known or apart(p, place, self.builder) for t, p in places):
-                continue
-            if all(_is_double(t.args[1]) for t in known if t.primitive is not getitem):
+            refused = self._moves(s, places)
+            if refused is None:
                 found.append((s, place))
+            else:
+                self.reason = refused
         return [s for s, _ in found]
+
+    def _moves(self, s: Apply, places: Sequence[tuple[Apply, ElementIndex]]) -> Refused | None:
+        """The reason if a store's element is not one that a scalar can stand for in the loop."""
+        place = element_index(s, self.builder)
+        if any(dim_symbols(d) & self.counter for d in place if d is not None):
+            return Refused("{0} stores at an index that moves with the counter", (s.origin,))
+        if not self._can_be_before(s, s.args[2:]):
+            return Refused("{0} has an index that is not known before the loop", (s.origin,))
+        known = [t for t, p in places if same_index(p, place)]
+        for t, p in places:
+            if t not in known and not apart(p, place, self.builder):
+                said = "{0} stores an element that may be the one that {1} uses"
+                return Refused(said, (s.origin, t.origin))
+        if all(_is_double(t.args[1]) for t in known if t.primitive is not getitem):
+            return None
+        return Refused("{0} converts the value to another dtype", (s.origin,))
 
     def _can_be_before(self, s: Apply, index: Iterable[Atom]) -> bool:
         """True if an index is loop-invariant, and in bounds even if the loop is zero-trip."""
