@@ -195,6 +195,15 @@ def until(x, end):
     return x
 
 
+def waves(x):
+    return np.sin(np.cumsum(x))
+
+
+def differences_of_sums(x):
+    s = np.cumsum(x)
+    return s[1:] * s[:-1]
+
+
 def line(u):
     for _ in range(3):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -364,6 +373,11 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("strip_by_capacity", until, (1.0, 2.0)),
         *("stays: it lets no array grow", "while t < end:"),
+    ),
+    ("fuse_scans", waves, (VECTOR,), REWRITTEN, "return np.sin(np.cumsum(x))"),
+    (
+        *("fuse_scans", differences_of_sums, (VECTOR,)),
+        *("stays: * goes over other elements", "return s[1:] * s[:-1]"),
     ),
     ("double_buffer", line, (VECTOR,), REWRITTEN, "u[1:-1] = 0.5 * (u[:-2] + u[2:])"),
     (

@@ -339,6 +339,7 @@ KERNEL_PASSES = (
         after=["map_to_threads"],
         when=_on_grid,
         optional=True,
+        explains=True,
     ),
     Pass(
         *("forward_terms", lambda w: forward_terms(w.function, w.builder)),

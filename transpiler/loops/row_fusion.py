@@ -26,8 +26,8 @@ from calque.transpiler.ir.core import Apply, Block, For, Function, Statement, Va
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import has_effects
 from calque.transpiler.ir.remarks import Refused, applied, missed
-from calque.transpiler.loops.body_fusion import iterations_correspond, join
 from calque.transpiler.loops.loop_reductions import along_memory
+from calque.transpiler.loops.schedule.body_fusion import crossing_iterations, join
 
 
 def fuse_rows(function: Function, builder: Builder) -> None:
@@ -111,9 +111,7 @@ def _refusal(
     if any(own and not along_memory(own, s) for own, s in zip(sums, loops, strict=True)):
         # threads along the rows of memory share a column's sum (sums_in_parts)
         return Refused("it or {0} sums columns, which threads share", there)
-    if not iterations_correspond(first, second, between):
-        return Refused("{0} needs more than its own row of it", there)
-    return None
+    return crossing_iterations(first, second, between)
 
 
 def _sums(loop: For) -> list[For]:

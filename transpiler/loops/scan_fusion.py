@@ -24,8 +24,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Var
 from calque.transpiler.ir.effects import has_effects
-from calque.transpiler.loops.body_fusion import iterations_correspond, join
+from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.loops.loop_reductions import is_scan
+from calque.transpiler.loops.schedule.body_fusion import crossing_iterations, join
 
 
 def fuse_scans(function: Function, builder: Builder) -> None:
@@ -49,20 +50,27 @@ def _fuse_one(block: Block, builder: Builder) -> bool:
             continue
         for j in range(k + 1, len(block.statements)):
             second, between = block.statements[j], block.statements[k + 1 : j]
-            if isinstance(second, For) and _follows(second, first, builder):
-                if not iterations_correspond(first, second, between):
-                    break
-                join(first, second, builder)
-                block.statements[k : j + 1] = [*between, first]
-                return True
+            if isinstance(second, For):
+                refused = _unlike(second, first, builder)
+                refused = refused or crossing_iterations(first, second, between)
+                if refused is None:
+                    applied(builder, "fuse_scans", first)
+                    join(first, second, builder)
+                    block.statements[k : j + 1] = [*between, first]
+                    return True
+                missed(builder, "fuse_scans", first, refused)
             read = {a for a in core.operands(second) if isinstance(a, Var)}
             if not isinstance(second, Apply) or has_effects(second) or read & {*first.outs}:
                 break
     return False
 
 
-def _follows(second: For, first: For, builder: Builder) -> bool:
-    """True if ``second`` is parallel without reductions, and has the scan's bounds."""
-    ends = [(s.start, builder.dim_of(wrap(s.stop))) for s in (first, second)]
-    numbers = any(not phi.type.ndim for phi in second.phis)
-    return second.parallel and not numbers and ends[0] == ends[1] and first.step == second.step == 1
+def _unlike(second: For, first: For, builder: Builder) -> Refused | None:
+    """The reason if ``second`` has reductions, dependent iterations, or other bounds."""
+    there = (second.origin,)
+    ends = [(s.start, builder.dim_of(wrap(s.stop)), s.step) for s in (first, second)]
+    if not second.parallel or any(not phi.type.ndim for phi in second.phis):
+        return Refused("the iterations of {0} depend on each other, or sum", there)
+    if ends[0] != ends[1] or first.step != 1:
+        return Refused("{0} goes over other elements", there)
+    return None

@@ -2,5 +2,5 @@
 
 In comes a loop with what a pass wants of it; out comes the rewritten loop, or ``Refused`` with the
 reason. Read ``private_arrays``, with ``privatization``: privatize, contract and expand; then
-``parts``: strip-mine and split at.
+``permutation``; ``parts``: strip-mine and split at; ``body_fusion``: fuse.
 """

@@ -10,56 +10,50 @@ from typing import Any
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, For, Slot, Statement, Var
-from calque.transpiler.ir.effects import is_access
+from calque.transpiler.ir.effects import is_access, is_size, is_store
+from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.types import dim_symbols, substitute_dim
+from calque.transpiler.loops.schedule.private_arrays import ArrayFamilies
 from calque.transpiler.primitives.indexing import getitem, update
 
 
-def iterations_correspond(first: For, second: For, between: list[Statement]) -> bool:
-    """True if iteration i of the second loop depends on iteration i of the first alone.
+def crossing_iterations(first: For, second: For, between: list[Statement]) -> Refused | None:
+    """The reason if iteration i of the second loop needs more of the first than its iteration i.
 
     ``between`` are the statements between the loops. The first may not read what the second writes.
     """
-    if any(s.primitive.kind == "store" for s in between if isinstance(s, Apply)):
-        return False
+    there = (second.origin,)
+    store = next((s for s in between if is_store(s)), None)
+    if store is not None:
+        return Refused("{0} stores into an array between the loops", (store.origin,))
     outs = {o for o in first.outs if o.type.ndim}
-    numbers = set(first.outs) - outs
     read = set(core.free_vars(second.body))
     handed = {i for i in second.inits if isinstance(i, Var)}
-    if numbers & (read | handed) or not outs & (read | handed):
-        return False
+    if (set(first.outs) - outs) & (read | handed) or not outs & (read | handed):
+        return Refused("{0} reads a sum of it, or none of its arrays", there)
     if (handed - set(first.outs)) & set(core.free_vars(first.body)):
-        return False  # the first reads an array that the second changes
+        return Refused("it reads an array that {0} changes", there)
     if handed & outs & read:
-        return False  # an old version is read beside the new one
+        return Refused("{0} reads old elements of an array beside the new ones", there)
     shared = outs & (read | handed)
     phis = {p for p, o in zip(first.phis, first.outs, strict=True) if o in shared}
     carried = {p for p, i in zip(second.phis, second.inits, strict=True) if i in shared}
-    return _stays_in_row(first, phis) and _stays_in_row(second, (shared & read) | carried)
+    if _stays_in_row(first, phis) and _stays_in_row(second, (shared & read) | carried):
+        return None
+    return Refused("{0} needs more than its own row of it", there)
 
 
 def _stays_in_row(loop: For, arrays: set[Var]) -> bool:
     """True if each iteration accesses ``arrays`` only at its own counter along the first axis."""
-    versions = set(arrays)
-    before = 0
-    while before != len(versions):
-        before = len(versions)
-        for s in core.walk(loop.body):
-            if is_access(s) and s.primitive is not getitem:
-                if s.args[0] in versions:
-                    versions.add(s.out)
-            elif isinstance(s, core.For | core.While):
-                for phi, init, out in zip(s.phis, s.inits, s.outs, strict=True):
-                    versions |= {phi, out} if init in versions else set()
-            elif isinstance(s, core.If):
-                for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                    versions |= {out} if versions.intersection(arms) else set()
+    families = ArrayFamilies(loop.body)
+    own = {families.family(a) for a in arrays}
     for s in core.walk(loop.body):
-        if not isinstance(s, Apply) or s.primitive.kind == "size":
+        if not isinstance(s, Apply) or is_size(s):
             continue
-        if not versions.intersection(a for a in s.args if isinstance(a, Var)):
+        used = [a for a in s.args if isinstance(a, Var) and families.family(a) in own]
+        if not used:
             continue
-        if not is_access(s) or s.args[0] not in versions:
+        if not is_access(s) or used != [s.args[0]]:
             return False
         item = s.params["index"][0] if s.params["index"] else None
         if not isinstance(item, Slot):
