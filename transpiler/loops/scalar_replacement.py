@@ -42,6 +42,7 @@ from calque.transpiler.loops.accesses import (
 )
 from calque.transpiler.loops.bounds import is_inside_without_iterations
 from calque.transpiler.loops.scatters import without
+from calque.transpiler.loops.schedule.private_arrays import ArrayFamilies
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, divide, multiply, negative, subtract
 from calque.transpiler.primitives.indexing import getitem, update, update_add
@@ -272,26 +273,17 @@ class _PromotedElements:
 
     def _accesses(self, k: int) -> list[Apply]:
         """The accesses to a carried array, in order; empty if not all are of single elements."""
-        version: Atom = self.loop.phis[k]
-        found: list[Apply] = []
-        for s in self.loop.body.statements:
-            assert isinstance(s, Apply)
-            if version not in s.args or s.primitive.kind == "size":
-                continue
-            if not is_element(s, self.builder) or version in s.args[1:]:
-                return []
-            found.append(s)
-            version = version if s.primitive is getitem else s.outs[0]
-        versions = {s.args[0] for s in found} | {version}
-        used = [
-            a
-            for s in self.loop.body.statements
-            for a in core.operands(s)
-            if not is_size(s)
-        ]
-        if self.loop.body.results[k] is not version or self.loop.body.results.count(version) > 1:
+        body, phi = self.loop.body, self.loop.phis[k]
+        private = ArrayFamilies(body).private(phi, [phi], [*filter(is_size, body.statements)])
+        if isinstance(private, Refused):
             return []
-        return found if len(found) == sum(a in versions for a in used) else []
+        version: Atom = phi
+        for s in private.accesses:
+            if s.args[0] is not version or not is_element(s, self.builder):
+                return []
+            version = version if s.primitive is getitem else s.out
+        last = body.results[k] is version and body.results.count(version) == 1
+        return private.accesses if last else []
 
     def _fixed(self, k: int) -> list[Apply]:
         """One store for each invariant index that no access at another index may alias."""
