@@ -11,7 +11,7 @@ import pytest
 
 import calque
 from calque.runtime.kernels import kernel, maximum, vrange
-from calque.transpiler.loops import crossing_splitting
+from calque.transpiler.loops.schedule import parts as loop_parts
 
 pytest.importorskip("numba")
 
@@ -141,14 +141,14 @@ def counted(A):
 
 def test_a_part_does_not_have_the_results_of_the_whole_loop(monkeypatch: Any) -> None:
     """The value that a count has after the loop is not its value after a part of the iterations."""
-    parts, write = [], crossing_splitting._part
+    parts, write = [], loop_parts._part
 
     def part(loop: Any, ends: Any, reach: Any, inits: Any, builder: Any) -> Any:
         made = write(loop, ends, reach, inits, builder)
         parts.append([(out, builder.dim_values.get(out)) for out in made.outs])
         return made
 
-    monkeypatch.setattr(crossing_splitting, "_part", part)
+    monkeypatch.setattr(loop_parts, "_part", part)
     A = matrix(5)
     assert np.isclose(calque.jit(counted)(A.copy()), counted(A.copy()), rtol=1e-12)
     assert len(parts) == 2

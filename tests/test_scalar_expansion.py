@@ -11,7 +11,7 @@ import pytest
 from sampling import sampled
 
 import calque
-from calque.transpiler.loops import interchange
+from calque.transpiler.loops.policies import interchange
 
 RNG = np.random.default_rng(6)
 

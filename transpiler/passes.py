@@ -11,23 +11,19 @@ from calque.transpiler.diagnostics.finite_checks import add_checks
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.pass_manager import Pass, Work
 from calque.transpiler.ir.phases import spread_phases
-from calque.transpiler.loops.array_contraction import contract
 from calque.transpiler.loops.array_expansion import expand_arrays
 from calque.transpiler.loops.array_lowering import lower_to_loops
 from calque.transpiler.loops.batched_iterations import batch_iterations
 from calque.transpiler.loops.bounds import mark_in_bounds
 from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
 from calque.transpiler.loops.capacity_strips import strip_by_capacity
-from calque.transpiler.loops.crossing_splitting import split_at_crossing
 from calque.transpiler.loops.definite_initialization import initialize_before_loop
-from calque.transpiler.loops.distribution import distribute
 from calque.transpiler.loops.double_buffering import double_buffer
 from calque.transpiler.loops.forwarded_terms import forward_terms
 from calque.transpiler.loops.hoisted_checks import hoist_checks
 from calque.transpiler.loops.hoisted_products import hoist_products
 from calque.transpiler.loops.index_set_splitting import split_index_set
 from calque.transpiler.loops.integer_checks import check_integers
-from calque.transpiler.loops.interchange import interchange
 from calque.transpiler.loops.invariant_phis import remove_invariant_phis
 from calque.transpiler.loops.outward_interchange import interchange_outward
 from calque.transpiler.loops.parallelize import (
@@ -35,10 +31,15 @@ from calque.transpiler.loops.parallelize import (
     estimate_parallel_work,
     mark_parallel,
 )
+from calque.transpiler.loops.policies.array_contraction import contract
+from calque.transpiler.loops.policies.crossing_splitting import split_at_crossing
+from calque.transpiler.loops.policies.distribution import distribute
+from calque.transpiler.loops.policies.interchange import interchange
+from calque.transpiler.loops.policies.row_fusion import fuse_rows
+from calque.transpiler.loops.policies.scan_fusion import fuse_scans
+from calque.transpiler.loops.policies.thread_mapping import map_to_threads
 from calque.transpiler.loops.recurrence_strips import strip_recurrences
-from calque.transpiler.loops.row_fusion import fuse_rows
 from calque.transpiler.loops.scalar_replacement import scalar_replacement
-from calque.transpiler.loops.scan_fusion import fuse_scans
 from calque.transpiler.loops.scans_in_parts import scan_in_parts
 from calque.transpiler.loops.scatter_to_gather import gather
 from calque.transpiler.loops.shape_guards import insert_shape_guards
@@ -46,7 +47,6 @@ from calque.transpiler.loops.skipped_initialization import skip_initialization
 from calque.transpiler.loops.sorted_scatters import sort_scatters
 from calque.transpiler.loops.sums_in_parts import sum_in_parts
 from calque.transpiler.loops.sunk_products import sink_products
-from calque.transpiler.loops.thread_mapping import map_to_threads
 from calque.transpiler.loops.trip_count_guards import guard_trip_count
 from calque.transpiler.memory.buffer_reuse import reuse_memory
 from calque.transpiler.memory.capacity_checks import unify_capacity_checks

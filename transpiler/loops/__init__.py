@@ -1,8 +1,9 @@
 """Loop passes: lower statements on whole arrays to loops over scalars, and optimize the loops.
 
 In comes Core on arrays; out comes Core whose loops a kernel can hold. Read ``array_lowering``, with
-``fusion``, ``fusion_groups``, ``virtual_arrays`` and ``nest_builder``; then ``accesses`` and
-``dependence``, which every other pass uses: ``interchange``, ``distribution``,
-``index_set_splitting``, ``array_contraction``, ``scatter_to_gather``, ``scalar_replacement``,
-``parallelize``, ``bounds_checks``, ``hoisted_products``. ``passes`` has their order.
+``fusion``, ``fusion_groups``, ``virtual_arrays`` and ``nest_builder``; then ``nest`` and
+``dependence``, which answer what a loop touches, and in which order. ``schedule`` holds the
+rewritings of loops, and ``policies`` decides where they pay; ``index_set_splitting``,
+``scatter_to_gather``, ``scalar_replacement``, ``parallelize``, ``bounds_checks`` and others are
+passes with a rewriting of their own. ``passes`` has their order.
 """

@@ -152,7 +152,7 @@ for _record, _following in RUNNING.items():
 def scanned_by_numbers(s: Apply, args: Sequence[Any]) -> Any:
     """A scan whose loop along the axis carries a number; None for what has no such form.
 
-    Threads of a grid share it (``loops/thread_mapping.py``).
+    Threads of a grid share it (``loops/policies/thread_mapping.py``).
     """
     (x,), axis, out = args, s.params["axis"], s.out
     if out.type.dtype.kind not in "fi" or type_of(x).ndim > len(_NAMES):

@@ -1,6 +1,7 @@
-"""Schedule primitives: each has one legality test, and one writer; passes decide where they pay.
+"""Schedule primitives: each has one legality test, and one writer; policies say where they pay.
 
-In comes a loop with what a pass wants of it; out comes the rewritten loop, or ``Refused`` with the
-reason. Read ``private_arrays``, with ``privatization``: privatize, contract and expand; then
-``permutation``; ``parts``: strip-mine and split at; ``body_fusion``: fuse.
+In comes a loop with what a policy wants of it; out comes the rewritten loop, or ``Refused`` with
+the reason. Read ``private_arrays``, with ``privatization``: privatize, contract and expand; then
+``permutation``; ``parts``: strip-mine and split at; ``tasks``, with ``scalar_expansion`` and
+``loop_splitting``: distribute; ``body_fusion``: fuse.
 """

@@ -25,8 +25,8 @@ from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.accesses import ElementIndex, element_index
 from calque.transpiler.loops.nest import build
-from calque.transpiler.loops.scalar_expansion import Expansion
 from calque.transpiler.loops.schedule.permutation import Divides, Permutation
+from calque.transpiler.loops.schedule.scalar_expansion import Expansion
 
 
 def interchange(function: Function, builder: Builder, divides: Divides) -> None:
