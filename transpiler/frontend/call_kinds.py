@@ -17,11 +17,7 @@ from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.list_arrays import gathered
-from calque.transpiler.frontend.values.strings import (
-    TEXT_METHODS,
-    RuntimeText,
-    has_run_time_values,
-)
+from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText, has_run_time_values
 from calque.transpiler.ir.builder import known
 
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)

@@ -16,7 +16,7 @@ import numpy as np
 
 from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array

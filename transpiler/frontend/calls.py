@@ -50,7 +50,8 @@ from calque.transpiler.frontend.source import (
     has_source,
     source_of,
 )
-from calque.transpiler.frontend.values.heap import Frame, RecordedList, readable
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered

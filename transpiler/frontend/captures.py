@@ -27,7 +27,7 @@ from calque.transpiler.frontend.guarding import Guard, contents, guard_state
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.paths import Path, both, in_cell, of_object, step
-from calque.transpiler.frontend.values.heap import RecordedList
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.device_arrays import is_device_array

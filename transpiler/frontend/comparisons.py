@@ -17,7 +17,7 @@ from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.library.polyfills import Deque, contained
 from calque.transpiler.frontend.methods import by_method, method_of
 from calque.transpiler.frontend.mixed_operations import operated, operation
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import Unread

@@ -31,7 +31,8 @@ from calque.transpiler.frontend.mixed_operations import (
     operation,
 )
 from calque.transpiler.frontend.pythons_powers import is_pythons_power, pythons_power
-from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import (
     FlatElements,
     Iterable,
@@ -39,7 +40,7 @@ from calque.transpiler.frontend.values.iterables import (
     positional,
     refuse_unending,
 )
-from calque.transpiler.frontend.values.key_presence import check_dict, check_key, lacking
+from calque.transpiler.frontend.values.key_presence import check_dict, check_key
 from calque.transpiler.frontend.values.kinds import noted
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
@@ -294,7 +295,7 @@ class Expressions(Comparisons):
             return asked(operator.getitem, operator.getitem, value, gathered(index))
         if isinstance(value, dict):
             index = self.hashable(index, node)
-        if isinstance(value, dict) and lacking(value) is MISSING:
+        if isinstance(value, dict) and kind_of(value).lacking(value) is MISSING:
             check_key(self, value, index, node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)

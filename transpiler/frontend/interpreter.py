@@ -35,7 +35,10 @@ from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Activation
 from calque.transpiler.frontend.paths import of_object, step
-from calque.transpiler.frontend.values.heap import MISSING, Frame, rows_of, shown_name
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
+from calque.transpiler.frontend.values.heap import shown_name
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import map_tree

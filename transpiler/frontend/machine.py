@@ -19,7 +19,8 @@ from calque.transpiler.errors import CalqueError, Origin
 from calque.transpiler.frontend.control.exit_chains import Links
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.frontend.source import FunctionSource
-from calque.transpiler.frontend.values.heap import Frame, Snapshot
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Walk
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe
 from calque.transpiler.ir.builder import Array, Builder

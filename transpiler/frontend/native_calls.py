@@ -18,7 +18,7 @@ from calque.transpiler.frontend.guarding import guard_function, guard_native
 from calque.transpiler.frontend.library.scipy_objects import instead_of, missing, way_around
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs
 from calque.transpiler.frontend.statements import Statements
-from calque.transpiler.frontend.values.heap import RecordedList, readable
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, readable
 from calque.transpiler.frontend.values.iterables import Iterable
 from calque.transpiler.frontend.values.opaque_objects import Watch, is_opaque
 from calque.transpiler.frontend.values.stepwise import is_iterator

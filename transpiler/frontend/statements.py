@@ -24,7 +24,7 @@ from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.opaque_objects import is_opaque

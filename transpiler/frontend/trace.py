@@ -29,7 +29,7 @@ from calque.transpiler.frontend.library.python_builtins import Interpreter
 from calque.transpiler.frontend.machine import Completion, Settings
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber

@@ -20,12 +20,14 @@ import numpy as np
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
 from calque.transpiler.frontend.control.exit_chains import Links, flatten_exits
 from calque.transpiler.frontend.control.python_errors import origin_of, raised
-from calque.transpiler.frontend.control.state_join import GrowingList, Join, Outcome
+from calque.transpiler.frontend.control.state_join import Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.expressions import Expressions
 from calque.transpiler.frontend.interpreter import place
 from calque.transpiler.frontend.machine import Completion
-from calque.transpiler.frontend.values.heap import MISSING, Snapshot, rows_of
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING
+from calque.transpiler.frontend.values.containers.list_kinds import GrowingList, rows_of
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link

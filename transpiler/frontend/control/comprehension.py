@@ -11,7 +11,9 @@ from calque.transpiler.frontend.call_kinds import CallKinds
 from calque.transpiler.frontend.control.generator_steps import steps_of
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
-from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.ir.effects import has_effects
 

@@ -17,7 +17,7 @@ from calque.transpiler.frontend.control.branch import LoopFlags, escapes
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Activation, Args, Closure, Completion, Kwargs
 from calque.transpiler.frontend.source import assigned_functions, bound_names
-from calque.transpiler.frontend.values.heap import Frame
+from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.iterables import (
     Endless,
     Generator,

@@ -14,9 +14,10 @@ from calque.transpiler.frontend.control.loop_else import ElseArms
 from calque.transpiler.frontend.control.loop_exits import LoopScope, leave_flags
 from calque.transpiler.frontend.control.loop_memory import Carried, CarryPlan
 from calque.transpiler.frontend.control.phi_inference import Carrying
-from calque.transpiler.frontend.control.state_join import GrowingList
 from calque.transpiler.frontend.machine import Completion
-from calque.transpiler.frontend.values.heap import MISSING, Snapshot
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING
+from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import (
     Iterable,
     Positions,

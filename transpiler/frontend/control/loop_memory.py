@@ -6,20 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calque.transpiler.frontend.control.branch import Branches, LoopFlags
-from calque.transpiler.frontend.control.state_join import is_mutable, poison_of
-from calque.transpiler.frontend.control.value_join import (
-    leaf_values,
-)
-from calque.transpiler.frontend.values.heap import (
-    MISSING,
-    Frame,
-    RecordedList,
-    Snapshot,
-    partners_of,
-)
+from calque.transpiler.frontend.control.state_join import poison_of
+from calque.transpiler.frontend.values.containers.container_kinds import is_mutable, kind_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
+from calque.transpiler.frontend.values.heap import Snapshot, partners_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import holder
-from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.arrays import partners_in
 from calque.transpiler.ir.builder import Array, link, note_twice
 from calque.transpiler.ir.core import Var
@@ -108,16 +100,13 @@ class CarriedSlot:
         """The key, index or name of the location in its container."""
         return self.key[1]
 
+    def store(self, value: Any) -> None:
+        """Let the location hold a value."""
+        kind_of(self.container).store(self.container, self.place, value)
+
     def now(self) -> Any:
         """The current value at the location; MISSING if there is none."""
-        target = self.container.locals if isinstance(self.container, Frame) else self.container
-        if isinstance(target, dict):
-            return target.get(self.place, MISSING)
-        return (
-            target[self.place]
-            if isinstance(target, list)
-            else pytrees.contents(target).get(self.place, MISSING)
-        )
+        return kind_of(self.container).read(self.container, self.place)
 
 
 def link_cells(left: Array | None, right: Array | None) -> None:
@@ -132,7 +121,7 @@ class LoopMemory(Branches):
     """Cells and containers of a loop that may, or may not, be the same."""
 
     def _leaves(self, slot: CarriedSlot, value: Any) -> list[Any]:
-        return leaf_values(slot.description, value, self.owned)
+        return slot.description.leaf_values(value)
 
     def _link_first(
         self, plan: CarryPlan, carried: Carried, start: Snapshot, flags: LoopFlags

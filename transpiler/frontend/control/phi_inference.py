@@ -26,26 +26,21 @@ from calque.transpiler.frontend.control.loop_memory import (
     link_cells,
 )
 from calque.transpiler.frontend.control.rising_counters import note_rising, take_rising
-from calque.transpiler.frontend.control.state_join import GrowingList, poison_of
+from calque.transpiler.frontend.control.state_join import poison_of
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.control.value_join import (
     coerce,
     fresh_leaf,
-    leaf_values,
     shape_of,
 )
 from calque.transpiler.frontend.machine import Completion
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
 from calque.transpiler.frontend.values.growing_lists import appended
-from calque.transpiler.frontend.values.heap import (
-    MISSING,
-    Frame,
-    Snapshot,
-    set_location,
-    shown_name,
-)
+from calque.transpiler.frontend.values.heap import Snapshot, shown_name
 from calque.transpiler.frontend.values.iterables import Range
 from calque.transpiler.frontend.values.key_presence import (
-    has_keys,
     held_at,
     mark_absent,
     note_unsure,
@@ -252,7 +247,7 @@ class Carrying(Changes):
                 partial(self._phi, slot=slot, carried=carried),
                 lambda m: Mismatch(m, self.builder.origin),
             )
-            for leaf in leaf_values(description, initial, self.owned):
+            for leaf in description.leaf_values(initial):
                 phi = carried.phis[len(carried.inits)]
                 self._agree(leaf, phi.type)
                 carried.inits.append(coerce(leaf, phi.type))
@@ -261,10 +256,8 @@ class Carrying(Changes):
         for slot in carried.slots:
             for number, leaf in enumerate(self._leaves(slot, slot.initial)):
                 slot.arrays[number].poison = poison_of(leaf) or plan.stale.get((slot.key, number))
-            set_location(
-                slot.container, slot.place, hold_again(slot.value, plan.held.get(slot.key))
-            )
-            if has_keys(slot.container) and place_lacks(base, slot.key):
+            slot.store(hold_again(slot.value, plan.held.get(slot.key)))
+            if kind_of(slot.container).keyed and place_lacks(base, slot.key):
                 note_unsure(self, slot.container, slot.place, slot.now())
             self._note_aliases(plan, slot)
         if plan.together:
@@ -397,9 +390,9 @@ class Carrying(Changes):
         self._note_final(slot, value, certain)
         if made:
             self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
-        set_location(slot.container, slot.place, hold_again(value, plan.held.get(slot.key)))
+        slot.store(hold_again(value, plan.held.get(slot.key)))
         late = place_lacks(base, slot.key) and not certain
-        if has_keys(slot.container) and (
+        if kind_of(slot.container).keyed and (
             late or unsure_key(self, slot.container, slot.place, slot.next_value)
         ):
             note_unsure(self, slot.container, slot.place, slot.now())
@@ -410,14 +403,15 @@ class Carrying(Changes):
         """Set locations to known values that an iteration leaves; the loop may run zero times."""
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
+            kind = kind_of(container)
             if certain or (isinstance(container, Frame) and place.startswith("%")):
-                set_location(container, place, constant)  # hidden names have tests of their own
+                kind.store(container, place, constant)  # hidden names have tests of their own
             else:
                 self._check_keys(container, place, MISSING)
-                if has_keys(container):
+                if kind.keyed:
                     message = "it exists only where the loop runs"
                     missing = Mismatch(message, self.builder.origin, absent=True)
-                    set_location(container, place, missing)
+                    kind.store(container, place, missing)
 
     def _publish_memory(
         self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending

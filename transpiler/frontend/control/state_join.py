@@ -9,63 +9,27 @@ from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import (
-    abstract,
     coerce,
     fresh_leaf,
-    leaf_values,
     widen,
 )
 from calque.transpiler.frontend.machine import Completion, Machine
-from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, is_number
-from calque.transpiler.frontend.values.heap import (
+from calque.transpiler.frontend.values.containers.container_kinds import (
     MISSING,
-    Frame,
-    RecordedList,
-    Snapshot,
-    partners_of,
-    set_location,
-    shown_name,
+    is_mutable,
+    kind_of,
 )
-from calque.transpiler.frontend.values.key_presence import (
-    has_keys,
-    lacking,
-    note_unsure,
-    reordered,
-    unsure_key,
-)
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, describe, is_number
+from calque.transpiler.frontend.values.heap import Snapshot, partners_of, shown_name
+from calque.transpiler.frontend.values.key_presence import note_unsure, unsure_key
 from calque.transpiler.frontend.values.kinds import kinds_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import hold_again, holder
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
-from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, atom, link, type_of
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType
-
-
-class GrowingList(Exception):
-    """A list was appended to in one arm of a branch only: the loop around must record it."""
-
-    def __init__(self, values: RecordedList, element: Any):
-        super().__init__("a list grows under a condition")
-        self.values = values
-        self.element = element
-
-
-class ChangingList(GrowingList):
-    """Elements of a list are removed or replaced: the loop must prepare the list at its start."""
-
-
-class IndexedList(GrowingList):
-    """An element at a run-time index is replaced: the list is an array of fixed length."""
-
-
-class ExchangedList(GrowingList):
-    """Two lists change places: each must have room for as many elements as the other one."""
-
-
-class WideningList(GrowingList):
-    """An element has a wider dtype than those before it."""
 
 
 @dataclass(eq=False)
@@ -146,28 +110,16 @@ class Join:
     def _changed_locations(self) -> list[Callable[[], None]]:
         writes: list[Callable[[], None]] = []
         one, two = self.outcomes
-        for key, (container, _) in self.base.contents.items():
-            if isinstance(container, Array):
-                continue
-            if any(not o.dead and key not in o.after.contents for o in (one, two)):
-                continue  # nothing leads there any more
-            if self.base.kept(key, *(o.after for o in (one, two) if not o.dead)):
-                continue
+        live, origin = [o.after for o in (one, two) if not o.dead], self.machine.origin(self.node)
+        for key, (container, content) in self.base.contents.items():
+            if any(key not in m.contents for m in live) or self.base.kept(key, *live):
+                continue  # nothing leads there any more, or nothing is changed
+            kind = kind_of(container)
+            states = [m.contents[key][1] for m in live]
+            kind.join(container, content, states, origin)
             before = self.base.locations(key)
             first = before if one.dead else one.after.locations(key)
             second = before if two.dead else two.after.locations(key)
-            if isinstance(container, set) and not self._same_sets(key):
-                raise BranchMismatch(
-                    "A set differs between two paths.",
-                    self.machine.origin(self.node),
-                    "change it before the branch",
-                )
-            if isinstance(container, list):
-                self._check_lengths(container, first, second, one.dead or two.dead)
-            if isinstance(container, RecordedList):
-                writes += self._rows(container, key)
-            if not one.dead and not two.dead and reordered(container, first, second):
-                self.machine.disordered[id(container)] = container
             for place in {**first, **second, **before}:
                 a, b = first.get(place, MISSING), second.get(place, MISSING)
                 if one.dead:
@@ -179,13 +131,13 @@ class Join:
                 self.name = (
                     place if isinstance(place, str) and isinstance(container, Frame) else None
                 )
-                default = lacking(container)
+                default = kind.lacking(container)
                 value = self.join(*(default if v is MISSING else v for v in (a, b)))
                 if place == "count" and isinstance(container, GrowingRows):
                     self._note_count(value, a, b)
-                if has_keys(container) and any(self._unsure(container, place, v) for v in (a, b)):
+                if any(unsure_key(self.machine, container, place, v) for v in (a, b)):
                     note_unsure(self.machine, container, place, value)
-                writes.append(partial(_write, container, place, value))
+                writes.append(partial(kind.store, container, place, value))
         self.name = None
         return writes
 
@@ -195,34 +147,6 @@ class Join:
             dim_of, dims = self.machine.builder.dim_of, self.machine.builder.dims
             if dims.same(dim_of(left), dim_of(right)):
                 self.machine.builder.dim_values[value._value] = dim_of(left)
-
-    def _unsure(self, container: Any, place: Any, value: Any) -> bool:
-        return unsure_key(self.machine, container, place, value)
-
-    def _same_sets(self, key: int) -> bool:
-        states = [o.after.contents[key][1] for o in self.outcomes if not o.dead]
-        return all(s == states[0] for s in states)
-
-    def _check_lengths(self, values: Any, first: Any, second: Any, dead: bool) -> None:
-        if len(first) != len(second) and not dead:
-            if not isinstance(values, RecordedList):  # of a class of a library: a UserList's
-                raise BranchMismatch(
-                    "A list has different lengths on two paths.", self.machine.origin(self.node)
-                )
-            longer = max((first, second), key=len)
-            raise GrowingList(values, longer[len(longer) - 1])
-
-    def _rows(self, values: RecordedList, key: int) -> list[Callable[[], None]]:
-        """A list that grows in a loop around: its count is a location too."""
-        states = [o.after.contents[key][1][1] for o in self.outcomes if not o.dead]
-        rows = self.base.contents[key][1][1]
-        if rows is None and any(s is not None for s in states):
-            raise BranchMismatch(
-                "A list grows in a loop on one path only.",
-                self.machine.origin(self.node),
-                "start with the loop, or with an array, before the branch",
-            )
-        return []
 
     def _changed_cells(self) -> list[Callable[[], None]]:
         writes: list[Callable[[], None]] = []
@@ -267,13 +191,12 @@ class Join:
             return self.memo[key]
         self.kept += [left, right]
         sources = [left, right]
-        owned = self.machine.owned
         left, right = self.outcomes[0].after.frozen(left), self.outcomes[1].after.frozen(right)
         left, right = self._told(left, True), self._told(right, False)
         self.kept += [left, right]
         start = right if left is DEAD or left is MISSING else left
         other = left if start is right else right
-        description = abstract(start, owned)
+        description = describe(start)
         if other is DEAD or other is MISSING:
             if other is MISSING and self._is_plain_name() and is_number(start):
                 description = Leaf(type_of(start))
@@ -282,7 +205,7 @@ class Join:
                 self.memo[key] = alone[0]
                 return alone[0]
         else:
-            description = widen(description, other, owned, spread=False)
+            description = widen(description, other, spread=False)
         if self.machine.uniform and description.leaf_type() is not None:
             self._require_uniform(left, right)
         if isinstance(description, Clash):
@@ -290,7 +213,7 @@ class Join:
                 description.message, self.machine.origin(self.node), self.test
             )
             return self.memo[key]
-        pair = (leaf_values(description, left, owned), leaf_values(description, right, owned))
+        pair = (description.leaf_values(left), description.leaf_values(right))
         made: list[Array] = []
         result = description.instantiate(
             lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
@@ -405,20 +328,6 @@ class Join:
 def poison_of(value: Any) -> Any:
     """The origin of a store that may, or may not, have changed an array; else None."""
     return value.poisoned if isinstance(value, Array) else None
-
-
-def is_mutable(value: Any) -> bool:
-    """True for a container whose identity matters: a store through one name shows in another."""
-    if isinstance(value, (Array, tuple, int, float, complex, str, bytes, type(None))):
-        return False
-    return isinstance(value, (list, dict)) or pytrees.has_attributes(value)
-
-
-def _write(container: Any, place: Any, value: Any) -> None:
-    if isinstance(container, list) and isinstance(place, int) and place >= len(container):
-        container.append(value)
-    else:
-        set_location(container, place, value)
 
 
 def _mark(cell: Array, poison: Any, partners: int) -> None:

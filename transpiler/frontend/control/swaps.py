@@ -7,14 +7,16 @@ their contents is equivalent.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from types import BuiltinMethodType
 from typing import Any
 
-from calque.transpiler.frontend.control.state_join import ExchangedList
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.heap import Frame, RecordedList, Snapshot
+from calque.transpiler.frontend.values.containers.container_kinds import kind_of
+from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.list_kinds import ExchangedList, RecordedList
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import leaves
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import map_tree
@@ -54,28 +56,19 @@ def _held_once(machine: Machine, lists: list[RecordedList]) -> bool:
     """True if exactly one name, and nothing else, holds each of the lists."""
     held: Counter[int] = Counter()
     for value, content in Snapshot(machine.roots(), machine.owned).contents.values():
-        if isinstance(value, list):
-            held.update(map(id, _parts(content[0])))
-        elif isinstance(content, dict):
-            held.update(map(id, _parts(list(content.values()))))
+        held.update(map(id, _parts(kind_of(value).locations(content).values(), machine.owned)))
     walked = {id(v) for walk in machine.walked for v in walk.held}
     return all(held[id(v)] == 1 and id(v) not in walked for v in lists)
 
 
-def _parts(values: Iterable[Any]) -> Iterator[Any]:
+def _parts(values: Iterable[Any], owned: dict[int, Any]) -> Iterator[Any]:
     """Values, and what tuples, partials, bound methods and iterators among them hold."""
     for value in values:
         yield value
-        if isinstance(value, tuple):
-            yield from _parts(value)
-        elif isinstance(value, functools.partial):
-            yield from _parts([*value.args, *value.keywords.values()])
-        elif isinstance(value, Array):
-            continue
-        elif hasattr(value, "calque_children"):
-            yield from _parts(value.calque_children())
-        elif hasattr(value, "__self__"):
+        if isinstance(value, BuiltinMethodType):  # `values.append`, say
             yield value.__self__
+        elif kind_of(value).content(value, owned) is None:
+            yield from _parts(kind_of(value).within(value, None), owned)
 
 
 def _alike(left: RecordedList, right: RecordedList) -> bool:

@@ -1,7 +1,6 @@
-"""Joining what two paths left behind: values, containers and Array cells.
+"""Descriptions of what several paths, or iterations, leave in a place, and values brought to them.
 
-``Abstract`` values describe a location of a loop: a constant, a run-time leaf of some type, or a
-structure of them. A branch joins two concrete values in the same way.
+A branch describes the values of its two arms, a loop what comes in and what each iteration leaves.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ import numpy as np
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.values.descriptions import (
     DEAD,
+    MISSING,
     Clash,
     Constant,
-    Description,
     Leaf,
     Structure,
+    describe,
     is_number,
+    join_types,
     same_constant,
 )
-from calque.transpiler.frontend.values.heap import MISSING, RecordedList, rows_of
 from calque.transpiler.frontend.values.mixed_numbers import (
     LatePart,
-    MixedNumber,
     MixedStructure,
     classes_together,
     converted,
     mixed_structure,
 )
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure, rebuilt
-from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import UNDEFINED, Var
-from calque.transpiler.ir.types import ArrayType, promote, symbol
+from calque.transpiler.ir.types import ArrayType, symbol
 
 
 def is_lasting(value: Any) -> bool:
@@ -46,110 +45,12 @@ def is_lasting(value: Any) -> bool:
     return value is None or isinstance(value, kinds)
 
 
-def open_structure(
-    value: Any, owned: dict[int, Any]
-) -> tuple[Any, Callable[..., Any], list[Any]] | None:
-    """A container's kind, how to rebuild it, and its parts; None for anything else."""
-    if isinstance(value, Maybe):
-        return (Maybe, 2), rebuilt, [value.there, value.value]
-    if isinstance(value, tuple):
-        kind = type(value)
-        make = (lambda parts: kind(*parts)) if hasattr(value, "_fields") else tuple
-        return (kind, len(value)), make, list(value)
-    if isinstance(value, list) and rows_of(value) is None:
-        return ("list", len(value)), lambda parts: _own(RecordedList(parts), owned), list(value)
-    if isinstance(value, list):
-        return _open_rows(value, owned)
-    if isinstance(value, dict):
-        keys = list(value)
-        return (
-            (_dict_kind(value), tuple(keys)),
-            lambda parts: _own(core.dict_like(value, dict(zip(keys, parts, strict=True))), owned),
-            list(value.values()),
-        )
-    made = id(value) in owned and pytrees.has_attributes(value) and not isinstance(value, Array)
-    if made or pytrees.is_object(value):
-        held, kind = dict(pytrees.attributes(value)), type(value)
-        return (
-            (kind, tuple(held)),
-            lambda parts: _instance(kind, list(held), parts, owned),
-            list(held.values()),
-        )
-    return None
-
-
-def _dict_kind(value: dict[Any, Any]) -> Any:
-    """The class and default factory of a dict, which must be equal for two dicts to be joined."""
-    return type(value), getattr(value, "default_factory", None)
-
-
-def _open_rows(value: Any, owned: dict[int, Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
-    """A list that grew in a loop: how many elements, and the arrays that hold them."""
-    rows = value.rows
-    leaves: list[Any] = []
-    core.map_tree(leaves.append, rows.buffers)
-
-    def rebuild(parts: list[Any]) -> Any:
-        rest = iter(parts[1:])
-        new: Any = RecordedList()
-        buffers = core.map_tree(lambda _: next(rest), rows.buffers)
-        new.rows = type(rows)(buffers, parts[0], False, rows.how, rows.roomy)
-        owned[id(new.rows)] = new.rows
-        return _own(new, owned)
-
-    return ("rows", str(core.map_tree(lambda _: 0, rows.buffers))), rebuild, [rows.count, *leaves]
-
-
-def _own(value: Any, owned: dict[int, Any]) -> Any:
-    owned[id(value)] = value
-    return value
-
-
-def _instance(kind: type, names: list[str], parts: list[Any], owned: dict[int, Any]) -> Any:
-    new: Any = object.__new__(kind)
-    for name, part in zip(names, parts, strict=True):
-        object.__setattr__(new, name, part)
-    return _own(new, owned)
-
-
-def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | None:
-    """The type that holds values of both types; None if there is none.
-
-    ``spread`` lets a scalar become an array of the other's shape.
-    """
-    try:
-        dtype, weak = promote([left, right])
-    except TypeError:
-        return None
-    if left.ndim != right.ndim:
-        if not spread or (left.ndim and right.ndim):
-            return None
-        return ArrayType(dtype, left.dims or right.dims)
-    dims = current().dims
-    joined = tuple(map(dims.join, left.dims, right.dims))
-    return ArrayType(dtype, joined, weak and not joined)
-
-
-def abstract(value: Any, owned: dict[int, Any]) -> Any:
-    """A value's description."""
-    if isinstance(value, MixedNumber):
-        return mixed_structure(value.alternatives)
-    if isinstance(value, (Array, np.ndarray)):
-        return Leaf(type_of(value))
-    opened = open_structure(value, owned)
-    if opened is not None:
-        kind, rebuild, parts = opened
-        make = OptionalStructure if isinstance(value, Maybe) else Structure
-        return make(kind, rebuild, tuple(abstract(p, owned) for p in parts))
-    return Constant(value)
-
-
-def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> Any:
+def widen(old: Any, value: Any, spread: bool = True) -> Any:
     """The description that covers ``old`` and one more value."""
     if isinstance(old, Clash):
         return old
     if isinstance(old, Constant) and (old.value is MISSING or old.value is DEAD):
-        return abstract(value, owned) if not is_number(value) else Leaf(type_of(value))
+        return Leaf(type_of(value)) if is_number(value) else describe(value)
     if isinstance(value, Mismatch):
         return Clash(value.message)
     if value is MISSING:
@@ -158,23 +59,22 @@ def widen(old: Any, value: Any, owned: dict[int, Any], spread: bool = True) -> A
     classes = classes_together(old, value)
     if len(classes) > 1:
         return mixed_structure(classes)
-    new: Any = abstract(value, owned)
+    new: Any = describe(value)
     if _may_be_none(old, new):
-        return _optional(old, value, owned)
+        return _optional(old, value)
     if isinstance(old, Constant) and isinstance(new, Constant):
         if same_constant(old.value, new.value):
             return old
         if not (is_number(old.value) and is_number(new.value)):
             return Clash(
-                f"it is {describe(old.value)} on one path and {describe(new.value)} on another"
+                f"it is {_in_a_word(old.value)} on one path and {_in_a_word(new.value)} on another"
             )
     if isinstance(old, Structure) and isinstance(new, Structure):
-        if {old.kind[0], new.kind[0]} == {"rows", "list"}:
-            old, new = _spread_rows(old, owned), _spread_rows(new, owned)
+        old, new = old.matched(new)
         if old.kind != new.kind:
             return Clash("its structure differs between two paths")
-        opened = _opened_as(old, value, owned)
-        parts = tuple(widen(a, b, owned, spread) for a, b in zip(old.parts, opened, strict=True))
+        pairs = zip(old.parts, old.parts_of(value), strict=True)
+        parts = tuple(widen(a, b, spread) for a, b in pairs)
         clash = next((p for p in parts if isinstance(p, Clash)), None)
         return clash or replace(old, parts=parts)
     left, right = old.leaf_type(), new.leaf_type()
@@ -199,12 +99,12 @@ def _may_be_none(old: Any, new: Any) -> bool:
     return optional or _is_none(old) != _is_none(new)
 
 
-def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
+def _optional(old: Any, value: Any) -> Any:
     """The description of a value that is None, or a number, an array or a tuple of these."""
     inner = old.parts[1] if isinstance(old, OptionalStructure) else None if _is_none(old) else old
     if value is not None:
         given = value.value if isinstance(value, Maybe) else value
-        inner = abstract(given, owned) if inner is None else widen(inner, given, owned, False)
+        inner = describe(given) if inner is None else widen(inner, given, False)
     if isinstance(inner, Constant) and (inner_type := inner.leaf_type()) is not None:
         inner = Leaf(inner_type)
     if isinstance(inner, Clash):
@@ -214,31 +114,7 @@ def _optional(old: Any, value: Any, owned: dict[int, Any]) -> Any:
     return OptionalStructure((Maybe, 2), rebuilt, (Leaf(type_of(True)), inner))
 
 
-def _opened_as(description: Structure, value: Any, owned: dict[int, Any]) -> list[Any]:
-    """The parts of a value; MISSING where it is no container."""
-    rows = rows_of(value)
-    if rows is not None and description.kind[0] == "list":
-        return list(rows)
-    opened = open_structure(value, owned)
-    return [MISSING] * len(description.parts) if opened is None else opened[2]
-
-
-def _spread_rows(description: Structure, owned: dict[int, Any]) -> Structure:
-    """A list that grew in a loop to a known length, element by element."""
-    match description.parts:
-        case (Constant(value=int() as count), Leaf(type=t)) if description.kind == ("rows", "0"):
-            element = Leaf(ArrayType(t.dtype, t.dims[1:]))
-            rebuild = lambda parts: _own(RecordedList(parts), owned)
-            return Structure(("list", count), rebuild, (element,) * count)
-    return description
-
-
-def leaf_values(description: Description, value: Any, owned: dict[int, Any]) -> list[Any]:
-    """The leaves of a value, in the order ``instantiate`` makes them; MISSING where it has none."""
-    return description.leaf_values(value, lambda described, v: _opened_as(described, v, owned))
-
-
-def describe(value: Any) -> str:
+def _in_a_word(value: Any) -> str:
     """A known value in a word."""
     return (
         repr(value)

@@ -23,11 +23,11 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.control.branch import PathEnds, escapes
 from calque.transpiler.frontend.control.generator import Generators
-from calque.transpiler.frontend.control.state_join import GrowingList
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.ir import core
 

@@ -7,7 +7,7 @@ from typing import Any
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.library.polyfills import counted, place_in
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key, check_keys
 from calque.transpiler.ir.builder import known
 

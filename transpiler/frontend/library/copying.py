@@ -11,7 +11,7 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedSyntax
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array

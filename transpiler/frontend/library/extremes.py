@@ -12,7 +12,7 @@ from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.comprehension import Comprehensions, unless_changed
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Args, Kwargs
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Behind,
     Generator,

@@ -12,7 +12,7 @@ from typing import Any
 
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Endless,
     Generator,

@@ -26,7 +26,8 @@ from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
-from calque.transpiler.frontend.values.heap import RecordedList, Snapshot, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import (
     Endless,
     Enumerated,

@@ -22,7 +22,7 @@ from calque.transpiler.frontend.library.itertools_steps import (
     ZipLongest,
 )
 from calque.transpiler.frontend.machine import Args, Kwargs
-from calque.transpiler.frontend.values.heap import RecordedList
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.frontend.values.iterables import Endless
 from calque.transpiler.frontend.values.stepwise import Filter, Map, Over
 from calque.transpiler.ir.builder import known_int

@@ -6,13 +6,8 @@ from typing import Any
 
 import gast
 
-from calque.transpiler.frontend.values.heap import RecordedList
-from calque.transpiler.frontend.values.stepwise import (
-    MadeAt,
-    Steps,
-    chosen,
-    is_true,
-)
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
+from calque.transpiler.frontend.values.stepwise import MadeAt, Steps, chosen, is_true
 from calque.transpiler.ir.builder import current, known_int
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.primitives.compositions import Repeated, block

@@ -10,7 +10,7 @@ import numpy as np
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known, type_of
 
 

@@ -41,7 +41,7 @@ from calque.transpiler.frontend.mixed_operations import (
     operated,
     operation,
 )
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import Iterable, Range
 from calque.transpiler.frontend.values.key_presence import check_dict
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber

@@ -15,7 +15,7 @@ from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.library.orders import RunTimeOrder
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.ir.builder import Array, known_int
 
 

@@ -14,7 +14,7 @@ from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.paths import step
-from calque.transpiler.frontend.values.heap import RecordedList
+from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
 from calque.transpiler.frontend.values.mutable_objects import is_mutable

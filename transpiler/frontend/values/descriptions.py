@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.frontend.values.heap import MISSING
-from calque.transpiler.ir.builder import type_of
-from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.ir.builder import current, type_of
+from calque.transpiler.ir.types import ArrayType, promote
 
 
 class Dead:
@@ -18,9 +18,6 @@ class Dead:
 
 
 DEAD = Dead()
-
-
-Opened = Callable[[Any, Any], list[Any]]  # the parts of a value, as a structure has them
 
 
 class Description:
@@ -34,7 +31,7 @@ class Description:
         """True if another description says the same."""
         raise NotImplementedError
 
-    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+    def leaf_values(self, value: Any) -> list[Any]:
         """The leaves of a value, as ``instantiate`` makes them; MISSING where it has none."""
         return []
 
@@ -82,7 +79,7 @@ class Leaf(Description):
     def same(self, other: Any, dims: Any) -> bool:
         return isinstance(other, Leaf) and same_type(self.type, other.type, dims)
 
-    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+    def leaf_values(self, value: Any) -> list[Any]:
         return [(MISSING if self.type.ndim else 0) if value is None else value]
 
     def leaf_type(self) -> ArrayType | None:
@@ -107,10 +104,19 @@ class Structure(Description):
             and all(a.same(b, dims) for a, b in zip(self.parts, other.parts, strict=True))
         )
 
-    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
-        values = [None] * len(self.parts) if value is None else opened(self, value)
+    def leaf_values(self, value: Any) -> list[Any]:
+        values = [None] * len(self.parts) if value is None else self.parts_of(value)
         pairs = zip(self.parts, values, strict=True)
-        return [v for part, value in pairs for v in part.leaf_values(value, opened)]
+        return [v for part, value in pairs for v in part.leaf_values(value)]
+
+    def parts_of(self, value: Any) -> list[Any]:
+        """The parts of a value; MISSING where it is no container."""
+        opened = kind_of(value).opened(value)
+        return [MISSING] * len(self.parts) if opened is None else opened[2]
+
+    def matched(self, other: Structure) -> tuple[Structure, Structure]:
+        """Descriptions of two structures, brought to one form where there are several."""
+        return self, other
 
     def has_leaves(self) -> bool:
         return any(p.has_leaves() for p in self.parts)
@@ -132,6 +138,17 @@ class Clash(Description):
 
     def same(self, other: Any, dims: Any) -> bool:
         return isinstance(other, Clash)
+
+
+def describe(value: Any) -> Description:
+    """A value's description."""
+    kind = kind_of(value)
+    opened = kind.opened(value)
+    if opened is None:
+        own: Description | None = kind.describe(value)
+        return Constant(value) if own is None else own
+    key, rebuild, parts = opened
+    return (kind.structure or Structure)(key, rebuild, tuple(map(describe, parts)))
 
 
 def is_number(value: Any) -> bool:
@@ -156,6 +173,24 @@ def same_constant(left: Any, right: Any) -> bool:
     return bool(getattr(left, "__self__", left) is getattr(right, "__self__", right)) and getattr(
         left, "__func__", left
     ) is getattr(right, "__func__", right)
+
+
+def join_types(left: ArrayType, right: ArrayType, spread: bool) -> ArrayType | None:
+    """The type that holds values of both types; None if there is none.
+
+    ``spread`` lets a scalar become an array of the other's shape.
+    """
+    try:
+        dtype, weak = promote([left, right])
+    except TypeError:
+        return None
+    if left.ndim != right.ndim:
+        if not spread or (left.ndim and right.ndim):
+            return None
+        return ArrayType(dtype, left.dims or right.dims)
+    dims = current().dims
+    joined = tuple(map(dims.join, left.dims, right.dims))
+    return ArrayType(dtype, joined, weak and not joined)
 
 
 def same_type(left: ArrayType, right: ArrayType, dims: Any) -> bool:

@@ -22,16 +22,17 @@ from calque.transpiler.frontend.control.loop_memory import (
     Growth,
     LoopMemory,
 )
-from calque.transpiler.frontend.control.state_join import (
+from calque.transpiler.frontend.control.value_join import shape_of, size_at_hand
+from calque.transpiler.frontend.values.containers.list_kinds import (
     ChangingList,
     ExchangedList,
     GrowingList,
     IndexedList,
+    RecordedList,
     WideningList,
 )
-from calque.transpiler.frontend.control.value_join import shape_of, size_at_hand
 from calque.transpiler.frontend.values.descriptions import Leaf
-from calque.transpiler.frontend.values.heap import RecordedList, Snapshot
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Range, leaves
 from calque.transpiler.frontend.values.list_arrays import GrowingRows, kept, zip_trees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
@@ -63,8 +64,8 @@ class Growing(LoopMemory):
         finally:
             self.indexing = False
 
-    def _list_changed(
-        self, plan: CarryPlan, values: Any, before: dict[int, Any], now: dict[int, Any]
+    def list_changed(
+        self, plan: CarryPlan, values: Any, before: list[Any], now: list[Any]
     ) -> None:
         """Extend the plan by a list that an iteration left longer or shorter than it was."""
         if not isinstance(values, RecordedList) or id(values) in self.foreign:
@@ -74,11 +75,11 @@ class Growing(LoopMemory):
                 "use an array and a counter",
             )
         grown = len(now) - len(before)
-        samples = [self._sample(v) for v in (*before.values(), *now.values())]
+        samples = [self._sample(v) for v in (*before, *now)]
         sample = functools.reduce(self._wider, samples)
         plan.growing[id(values)] = Growth(values, grown if grown > 0 else None, sample)
 
-    def _grew_within(self, plan: CarryPlan, values: Any) -> None:
+    def grew_within(self, plan: CarryPlan, values: Any) -> None:
         """Extend the plan by a list to which a loop within this one appended."""
         rows = values.rows
         if rows is None or not isinstance(values, RecordedList):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.ir.core import map_tree

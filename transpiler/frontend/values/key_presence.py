@@ -6,14 +6,13 @@ read of it, or of the number of keys, is refused: the answer is known only at ru
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from typing import Any
 
 from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.heap import MISSING, Frame, Snapshot
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.optional import Mismatch
-from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import current
 
 VALUES: type = type({}.values())
@@ -21,31 +20,21 @@ ITEMS: type = type({}.items())
 VIEWS: tuple[Any, ...] = (type({}.keys()), VALUES, ITEMS)
 
 
-def has_keys(container: Any) -> bool:
-    """True for a dict or an instance, which may have a key on one path and not on another."""
-    return not isinstance(container, (Frame, list))
-
-
 def unsure_key(machine: Machine, container: Any, key: Any, value: Any) -> bool:
     """True if the container has this value under this key on some paths only."""
+    if not kind_of(container).keyed:
+        return False
     if value is MISSING or (isinstance(value, Mismatch) and value.absent):
         return True
     found = machine.perhaps.get((id(container), key))
     return found is not None and found[1] is value
 
 
-def lacking(container: Any) -> Any:
-    """The result of reading a missing key: zero of a Counter or a default factory; else MISSING."""
-    if isinstance(container, Counter):
-        return 0
-    factory = container.default_factory if isinstance(container, defaultdict) else None
-    return factory() if factory in (int, float) else MISSING
-
-
 def held_at(moment: Snapshot, key: int, place: Any) -> Any:
     """The result of reading a place at a moment; MISSING if it held nothing."""
     found = moment.locations(key).get(place, MISSING)
-    return lacking(moment.contents[key][0]) if found is MISSING else found
+    container = moment.contents[key][0]
+    return kind_of(container).lacking(container) if found is MISSING else found
 
 
 def place_lacks(moment: Snapshot, key: tuple[int, Any]) -> bool:
@@ -60,9 +49,8 @@ def note_unsure(machine: Machine, container: Any, key: Any, value: Any) -> None:
 
 def check_key(machine: Machine, container: Any, key: Any, node: Any) -> None:
     """Refuse a read of a key that a container has on some paths only."""
-    held = container if isinstance(container, dict) else pytrees.contents(container)
-    value = held.get(key)
-    if key not in held or not unsure_key(machine, container, key, value):
+    value = kind_of(container).read(container, key)
+    if value is MISSING or not unsure_key(machine, container, key, value):
         return
     test, origin = (value.test, value.origin) if isinstance(value, Mismatch) else (None, None)
     machine.ask_for(test)
@@ -76,8 +64,7 @@ def check_key(machine: Machine, container: Any, key: Any, node: Any) -> None:
 
 def check_keys(machine: Machine, container: Any, node: Any) -> None:
     """Refuse to go through, count or compare keys that differ, or come in another order."""
-    held = container if isinstance(container, dict) else pytrees.contents(container)
-    for key in held:
+    for key in kind_of(container).now(container):
         check_key(machine, container, key, node)
     if id(container) in machine.disordered:
         raise BranchMismatch(
@@ -99,20 +86,10 @@ def check_dict(value: Any, node: Any = None) -> None:
                 check_keys(machine, {key: Mismatch("", None, None, True, True)}, node)
 
 
-def reordered(container: Any, first: dict[Any, Any], second: dict[Any, Any]) -> bool:
-    """True if two versions of a dict have their common keys in different orders."""
-    if not isinstance(container, dict):
-        return False
-    return [k for k in first if k in second] != [k for k in second if k in first]
-
-
 def mark_absent(plan: Any, base: Snapshot, origin: Any) -> None:
     """Mark keys as absent that, at the start of an iteration, may not have been set yet."""
     for key, place in plan.absent:
         if key in base.contents and (key, place) not in plan.locations:
             container = base.contents[key][0]
             missing = Mismatch("it has no value in the first iteration", origin, None, True, True)
-            if isinstance(container, dict):
-                container[place] = missing
-            else:
-                object.__setattr__(container, place, missing)
+            kind_of(container).store(container, place, missing)

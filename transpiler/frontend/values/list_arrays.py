@@ -11,7 +11,8 @@ import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnrollingNeeded
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.heap import Snapshot, partners_of, rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
+from calque.transpiler.frontend.values.heap import Snapshot, partners_of
 from calque.transpiler.frontend.values.iterables import (
     FlatElements,
     Iterable,

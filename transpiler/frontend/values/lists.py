@@ -16,17 +16,18 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.loop import Loops
-from calque.transpiler.frontend.control.state_join import (
-    ChangingList,
-    GrowingList,
-    IndexedList,
-    WideningList,
-)
 from calque.transpiler.frontend.expressions import is_count
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
+from calque.transpiler.frontend.values.containers.list_kinds import (
+    ChangingList,
+    GrowingList,
+    IndexedList,
+    RecordedList,
+    WideningList,
+    rows_of,
+)
 from calque.transpiler.frontend.values.growing_lists import differing_elements, rows_sample
-from calque.transpiler.frontend.values.heap import RecordedList, rows_of
 from calque.transpiler.frontend.values.iterables import Generator, leaves
 from calque.transpiler.frontend.values.list_arrays import GrowingRows, gathered, kept, zip_trees
 from calque.transpiler.frontend.values.nested_lists import alike

@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, ClassesNeeded
+from calque.transpiler.frontend.values.containers.array_kinds import ArrayKind
+from calque.transpiler.frontend.values.containers.container_kinds import kind
 from calque.transpiler.frontend.values.descriptions import (
     DEAD,
+    MISSING,
     Constant,
     Leaf,
-    Opened,
     Structure,
     is_number,
     same_constant,
 )
-from calque.transpiler.frontend.values.heap import MISSING
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import Atom, If, Var
 from calque.transpiler.ir.types import BOOL, INT, ArrayType, promote
@@ -259,10 +260,10 @@ class MixedStructure(Structure):
         """The classes."""
         return self.kind[1]
 
-    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+    def leaf_values(self, value: Any) -> list[Any]:
         """The common value, and where it is told, which class the number has."""
         if value is None:
-            return super().leaf_values(value, opened)
+            return super().leaf_values(value)
         missing = value is MISSING or value is DEAD
         return [value] * len(self.parts) if missing else parts_of(self, value)
 
@@ -271,6 +272,14 @@ class MixedStructure(Structure):
 
     def is_plain(self) -> bool:
         return True
+
+
+@kind(MixedNumber)
+class MixedNumberKind(ArrayKind):
+    """The kind of numbers of several classes."""
+
+    def describe(self, value: MixedNumber) -> MixedStructure:
+        return mixed_structure(value.alternatives)
 
 
 def described(description: Any) -> tuple[Alternative, ...] | None:

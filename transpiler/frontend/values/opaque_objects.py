@@ -15,7 +15,7 @@ import numpy as np
 
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.heap import Frame
+from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.key_presence import VIEWS
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.frontend.values.descriptions import DEAD, Opened, Structure
-from calque.transpiler.frontend.values.heap import MISSING
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, Opened, kind
+from calque.transpiler.frontend.values.containers.object_kinds import ObjectKind
+from calque.transpiler.frontend.values.descriptions import DEAD, Structure
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, If, Origin, Statement, Var
 from calque.transpiler.primitives.logic import (
@@ -57,13 +58,23 @@ class Maybe:
 class OptionalStructure(Structure):
     """The description of a value that may be None: a flag, and the value."""
 
-    def leaf_values(self, value: Any, opened: Opened) -> list[Any]:
+    def leaf_values(self, value: Any) -> list[Any]:
         """The flag, and the leaves of the value, or stand-ins for them."""
         if isinstance(value, Maybe):
-            return super().leaf_values(value, opened)
+            return super().leaf_values(value)
         if value is MISSING or value is DEAD:
-            return [v for p in self.parts for v in p.leaf_values(value, opened)]
-        return [value is not None, *self.parts[1].leaf_values(value, opened)]
+            return [v for p in self.parts for v in p.leaf_values(value)]
+        return [value is not None, *self.parts[1].leaf_values(value)]
+
+
+@kind(Maybe)
+class MaybeKind(ObjectKind):
+    """The kind of values that may be None."""
+
+    structure = OptionalStructure
+
+    def opened(self, value: Maybe) -> Opened:
+        return (Maybe, 2), rebuilt, [value.there, value.value]
 
 
 def rebuilt(parts: list[Any]) -> Maybe:

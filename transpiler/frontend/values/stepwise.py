@@ -19,7 +19,7 @@ import numpy as np
 
 from calque.transpiler.errors import AliasUndecided, NeedsKnownValue, UnsupportedSyntax
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.iterables import (
     Behind,
     Endless,

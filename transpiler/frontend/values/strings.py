@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import UnsupportedFunction
-from calque.transpiler.frontend.values.heap import rows_of
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.effect_texts import quoted
