@@ -110,10 +110,6 @@ class Accumulate(Steps):
         """True if there are elements, or the first value."""
         return (self.given and not self.started) or self.part.more()
 
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
-
 
 class Pairwise(Steps):
     """``pairwise``."""
@@ -139,10 +135,6 @@ class Pairwise(Steps):
     def more(self) -> bool:
         """True if there is a next one."""
         return self.ended is not True and self.part.more()
-
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
 
 
 class ZipLongest(Steps):
@@ -209,10 +201,6 @@ class WhileSteps(Steps):
         """True if there are elements."""
         return not (self.takes and self.behind is True) and self.part.more()
 
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
-
 
 class Compress(Steps):
     """``compress``."""
@@ -227,10 +215,6 @@ class Compress(Steps):
             found = self.part.following()
             if chosen(None, self.tests.following(), self.place.node()):
                 return found
-
-    def more(self) -> bool:
-        """True if there are elements: they are read before their tests."""
-        return self.part.more()
 
     def ends(self) -> bool:
         """True if either iterator ends."""
@@ -264,6 +248,10 @@ class Cycle(Steps):
         self.position = (position + 1) % len(self.read)
         return self.read[position]
 
+    def more(self) -> bool:
+        """There is always another, unless there is none at all."""
+        return True
+
     def ends(self) -> bool:
         """It does not."""
         return False
@@ -290,14 +278,6 @@ class Batched(Steps):
             raise ValueError("batched(): incomplete batch")
         return tuple(found)
 
-    def more(self) -> bool:
-        """True if there are elements."""
-        return self.part.more()
-
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
-
 
 class Tee(Steps):
     """One of the iterators of ``tee``: elements as the first that came to them has read them."""
@@ -318,10 +298,6 @@ class Tee(Steps):
         """True if an element is kept, or there may be more to read."""
         kept = not isinstance(self.position, int) or self.position < len(self.read)
         return kept or self.part.more()
-
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
 
 
 class GroupSteps(Steps):
@@ -358,10 +334,6 @@ class GroupSteps(Steps):
     def more(self) -> bool:
         """True if there are elements, or one was read."""
         return self.part.more() or self.read is not False
-
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
 
 
 class Group(Steps):

@@ -274,16 +274,12 @@ class Reversed(Iterable):
         return self.part.element(self.part.length() - 1 - position)
 
 
-class MappedElements(Iterable):
+class MappedElements(Zipped):
     """``map`` with a function over run-time elements."""
 
     def __init__(self, function: Any, parts: list[Iterable]):
-        self.function, self.parts = function, parts
-        self.iterates()
-
-    def length(self) -> Any:
-        """The shortest part's."""
-        return shortest(self.parts)
+        super().__init__(parts)
+        self.function = function
 
     def element(self, position: Any) -> Any:
         """The function of the elements."""

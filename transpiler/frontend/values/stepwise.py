@@ -39,6 +39,8 @@ STEPS = 64  # so many elements are taken one by one; more are left to a loop of 
 class Steps:
     """An iterator: ``following`` gives the next element, or raises StopIteration."""
 
+    part: Any = None  # the iterator whose elements this one reads, if there is one
+
     def __init__(self) -> None:
         self.unsure = False  # where it stands
         current().machine.own(self)
@@ -59,11 +61,11 @@ class Steps:
 
     def more(self) -> bool:
         """True if there may be another element, by what is known without reading it."""
-        return True
+        return self.part is None or bool(self.part.more())
 
     def ends(self) -> bool:
         """True if the iterator comes to an end."""
-        return True
+        return self.part is None or bool(self.part.ends())
 
     def left(self) -> Iterable | None:
         """An iterable that a loop of the program can run over instead; None if it takes steps."""
@@ -310,26 +312,13 @@ class Enumerate(Steps):
         count, self.count = self.count, self.count + 1
         return count, found
 
-    def more(self) -> bool:
-        """True if there is an element."""
-        return self.part.more()
 
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
-
-
-class Map(Steps):
+class Map(Zip):
     """``map``, and ``itertools.starmap`` of rows of arguments."""
 
     def __init__(self, function: Any, parts: list[Steps], node: Any, rows: bool = False):
-        super().__init__()
-        self.function, self.parts, self.rows, self.place = (
-            function,
-            tuple(parts),
-            rows,
-            MadeAt(node),
-        )
+        super().__init__(parts)
+        self.function, self.rows, self.place = function, rows, MadeAt(node)
 
     def step(self) -> Any:
         """The function of the next elements."""
@@ -338,14 +327,6 @@ class Map(Steps):
         if self.rows:
             args = machine.known_items(args[0], node)
         return machine.call_value(self.function, args, {}, node)
-
-    def more(self) -> bool:
-        """True if the first part may have more: it is read before another one ends."""
-        return self.parts[0].more()
-
-    def ends(self) -> bool:
-        """True if one part ends."""
-        return any(p.ends() for p in self.parts)
 
 
 class Filter(Steps):
@@ -361,14 +342,6 @@ class Filter(Steps):
             found = self.part.following()
             if chosen(self.function, found, self.place.node()) == self.keeps:
                 return found
-
-    def more(self) -> bool:
-        """True if there are elements."""
-        return self.part.more()
-
-    def ends(self) -> bool:
-        """True if the iterator of elements ends."""
-        return self.part.ends()
 
 
 class MadeAt:
