@@ -16,7 +16,6 @@ from calque.transpiler.codegen.numba.called_functions import HOMES, SAVED, home_
 _FILES = (
     "linear_systems",
     *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers", "complexes")),
-    "standalone/plain_matrices",
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core.types import Float, Integer, float64, int64
+from numba.core.types import Array, Complex, Float, Integer, float64, int64
 from numba.extending import intrinsic
 
-from calque.runtime.kernels import kernel_functions
+from calque.runtime.kernels import kernel_functions, matrix_functions
 
 Code = Callable[[Any, Any, Any, list[Any]], Any]
 
@@ -66,6 +66,17 @@ def _checked_index(context: Any, builder: Any, signature: Any, args: list[Any]) 
     return place
 
 
+def _one(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+    return context.get_constant_generic(builder, signature.return_type, 1.0)
+
+
+def _of_matrices(a: Any) -> Any:
+    """The type of what linear algebra gives for an array."""
+    if not isinstance(a, Array):
+        return None
+    return a.dtype if isinstance(a.dtype, (Float, Complex)) else float64
+
+
 def _same_floats(*types: Any) -> Any:
     """The result's type, of arguments that are floating-point numbers of one width."""
     return types[0] if isinstance(types[0], Float) and len(set(types)) == 1 else None
@@ -111,4 +122,5 @@ DIRECT: dict[Any, Any] = {
     kernel_functions.heaviside: _direct(kernel_functions.heaviside, _first_float, _heaviside),
     kernel_functions.sign: _direct(kernel_functions.sign, _same_floats, _sign),
     kernel_functions.divide: _direct(kernel_functions.divide, _quotient, _divide),
+    matrix_functions._one: _direct(matrix_functions._one, _of_matrices, _one),
 }

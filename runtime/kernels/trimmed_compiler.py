@@ -50,7 +50,7 @@ from calque.runtime.gc_pause import uncollected
 from calque.runtime.kernels.decorator import _Lowering, kernel_part
 from calque.runtime.kernels.late_blas import blas_later
 from calque.runtime.kernels.llvm_numbers import DIRECT
-from calque.runtime.kernels.matrix_functions import IMPLEMENTATIONS, IN_ROWS
+from calque.runtime.kernels.matrix_functions import IN_ROWS, PARTS
 from calque.runtime.kernels.trimmed_assignments import Single
 from calque.runtime.kernels.trimmed_lowering import References, lowering
 from calque.runtime.kernels.trimmed_passes import PASSES
@@ -59,6 +59,7 @@ from calque.runtime.kernels.trimmed_views import short_refusals, views_at_once
 from calque.runtime.vecmath import direct
 
 INLINED = 16  # calls of vector functions; with more, they stay calls
+BY_RANK = {RewriteSemanticConstants, DeadBranchPrune}  # of use where an argument's rank is asked
 NEEDLESS = {DeadBranchPrune, NopythonRewrites, WithLifting}
 # of code for one thread; the other has Numba's own way to loops on several
 SERIAL_NEEDLESS = {
@@ -94,7 +95,7 @@ class _Written(FunctionPass):
                 elif state.flags.auto_parallel.enabled:
                     if hasattr(known, "on_threads"):
                         s.value = ir.Global(s.value.name, known.on_threads, s.value.loc)
-                elif type(known) is FunctionType and known in IMPLEMENTATIONS:
+                elif type(known) is FunctionType and known in PARTS:
                     s.value = ir.Global(s.value.name, _of_matrices(known), s.value.loc)
         for s in found:
             function = direct.direct(s.value.value, len(found) > INLINED)
@@ -175,7 +176,7 @@ def _of_matrices(function: Any) -> Any:
 
     def typed(typing_context: Any, *given: Any) -> Any:
         if function not in IN_ROWS:
-            given = tuple([t.copy(layout="A", readonly=False) for t in given])
+            given = tuple([_of_any_layout(t) for t in given])
         known = types.Dispatcher(_part_of_matrices(function, given))
         signature = known.get_call_type(typing_context, given, {})
 
@@ -184,16 +185,23 @@ def _of_matrices(function: Any) -> Any:
 
         return signature, code
 
-    if function.__code__.co_argcount == 1:
-        return intrinsic(lambda typing_context, a: typed(typing_context, a))
-    return intrinsic(lambda typing_context, a, b: typed(typing_context, a, b))
+    by_count = {
+        1: lambda typing_context, a: typed(typing_context, a),
+        2: lambda typing_context, a, b: typed(typing_context, a, b),
+        3: lambda typing_context, a, b, c: typed(typing_context, a, b, c),
+    }
+    return intrinsic(by_count[function.__code__.co_argcount])
+
+
+def _of_any_layout(t: Any) -> Any:
+    return t.copy(layout="A", readonly=False) if isinstance(t, types.Array) else t
 
 
 @functools.cache
 def _part_of_matrices(function: Any, kinds: tuple[Any, ...]) -> Any:
-    part = kernel_part(IMPLEMENTATIONS[function](*kinds))
+    part = kernel_part(function)
     plain = part._compiler.pipeline_class
-    part._compiler.pipeline_class = quick(plain, True)
+    part._compiler.pipeline_class = quick(plain, True, True)
     part.targetoptions["no_cfunc_wrapper"] = True
     return part
 
@@ -229,8 +237,9 @@ class _Passes(PassManager):
 
 
 @functools.cache
-def quick(plain: type, part: bool = False) -> type:
+def quick(plain: type, part: bool = False, by_rank: bool = False) -> type:
     """A compiler as another one, without what kernels, or parts of them, have no need of."""
+    asked = BY_RANK if by_rank else set()
 
     class Quick(plain):
         is_part = part
@@ -242,7 +251,7 @@ def quick(plain: type, part: bool = False) -> type:
         def define_pipelines(self) -> list[Any]:
             """Numba's passes, some in other words, some not at all."""
             (passes,) = super().define_pipelines()
-            passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS]
+            passes.passes = [p for p in passes.passes if p[0] not in NEEDLESS - asked]
             passes.add_pass_after(_Written, IRProcessing)
             passes.add_pass_after(_Written, InlineInlinables)  # parts stand in their places now
             passes.add_pass_after(_OwnLibrary, AnnotateTypes)
@@ -257,7 +266,7 @@ def quick(plain: type, part: bool = False) -> type:
             for step, told in passes.passes:
                 if step in (NativeLowering, _Lowering):
                     found.add_pass(lowering(step, part), told)
-                elif step not in SERIAL_NEEDLESS:
+                elif step not in SERIAL_NEEDLESS - asked:
                     found.add_pass(SERIAL.get(step, step), told)
             return found
 

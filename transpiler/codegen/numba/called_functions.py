@@ -47,8 +47,8 @@ FILES: dict[str, tuple[str, ...]] = {
     "complex_functions": tuple(f"complex_{n}" for n in OF_COMPLEX),
     "complex_power_functions": ("complex_reciprocal", "complex_power"),
     "matrix_functions": (
-        *("solve", "matrix_inverse", "determinant", "sign_and_logdet", "cholesky_factor"),
-        "checked_finite",
+        *("solve", "matrix_inverse", "determinant", "complex_determinant", "sign_and_logdet"),
+        *("cholesky_factor", "checked_finite", "checked_finite_array"),
     ),
     "kernel_errors": ("KernelError", "forms_errors"),
     "decorator": ("kernel", "kernel_part", "vrange"),
@@ -60,15 +60,13 @@ SAVED = frozenset(
     """njit on_threads always_on_threads KERNEL IN_ORDER wrapped_sum wrapped_difference
     wrapped_product wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of
     python_int python_size integer_sign integer_fmod bounded_unsigned complex_divide
-    complex_whole_power checked_finite_array solve_columns solve_each matrix_inverse_each
-    determinant_each complex_determinant complex_determinant_each sign_and_logdet_each
-    cholesky_factor_each""".split()
+    complex_whole_power""".split()
 )
 # Functions that may raise an error.
 REFUSING = frozenset(
     """bounded checked_index divide quotient remainder whole_exponent shift_count power_base
     array_max array_min array_quantile solve matrix_inverse cholesky_factor
-    checked_finite""".split()
+    checked_finite checked_finite_array""".split()
 )
 FILE_OF = {name: file for file, names in FILES.items() for name in names}
 LAUNCHER_FUNCTIONS = frozenset(["solve_triangular"])

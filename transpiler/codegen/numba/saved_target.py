@@ -16,7 +16,6 @@ calls for these semantics where they matter::
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -38,9 +37,6 @@ _WRAPPED = {
 }
 _OF_FLOATS = ("sign(", "heaviside(")  # functions that return a float64 for a float32
 _SHIFTS = ("lshift({0}, {1})", "rshift({0}, {1})")
-_MATRICES = re.compile(
-    r"(solve|matrix_inverse|determinant|sign_and_logdet|cholesky_factor|checked_finite)\("
-)
 
 
 class SavedNumba(Numba):
@@ -75,14 +71,12 @@ class SavedNumba(Numba):
         return "prange" if found == "prange" and not summed else "range"
 
     def call(self, s: Apply) -> str | None:
-        """The template of a cast or a matrix operation; else that of ``Numba``."""
+        """The template of a cast; else that of ``Numba``."""
         text = super().call(s)
         if s.primitive is to_int and _is_float(s.args[0]) and not s.out.type.ndim:
             return "python_size({0})" if s.proven else "python_int({0})"
         if s.primitive is astype and not s.out.type.ndim:
             return _whole(s, text) if _is_float(s.args[0]) else text
-        if text is not None and (known := _MATRICES.match(text)):
-            return _of_matrices(known[1], s, text)
         return text
 
     def operation(self, s: Apply) -> str | None:
@@ -170,24 +164,6 @@ def _complex_power(s: Apply, text: str) -> str:
     if whole:
         return f"complex_whole_power({{0}}, {exponent}, {one})"
     return f"complex_power({{0}}, {one.partition('(')[0]}({exponent}), {one})"
-
-
-def _of_matrices(name: str, s: Apply, text: str) -> str:
-    """The call of a matrix function, with the results' dtype, by the number of axes."""
-    axes = [a.type.ndim for a in s.args if isinstance(a, Var)]
-    if name == "checked_finite":
-        return text.replace("(", "_array(", 1) if axes[0] else text
-    dtype = s.outs[-1].type.dtype
-    called = f"complex_{name}" if name == "determinant" and dtype.kind == "c" else name
-    operands = ["{0}", "{1}"][: len(axes)]
-    if name == "solve" and 3 in axes:
-        called = "solve_each"
-        operands = [o if n == 3 else f"{o}[np.newaxis]" for o, n in zip(operands, axes)]
-    elif name == "solve":
-        called = "solve" if axes[1] == 1 else "solve_columns"
-    elif axes[0] == 3:
-        called += "_each"
-    return f"{called}({', '.join(operands)}, np.{dtype_name(dtype)})"
 
 
 SAVED_NUMBA = SavedNumba()

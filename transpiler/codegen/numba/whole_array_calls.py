@@ -69,7 +69,7 @@ _RAISING = {
 def text_in_loops(s: Apply) -> str | None:
     """The template by which a kernel's loop calls NumPy for a statement; None if Numba cannot."""
     if s.primitive.in_loops is not None:
-        return s.primitive.in_loops if s.proven else None
+        return _of_types(s.primitive.in_loops, s) if s.proven else None
     if s.primitive.name not in _NAMES:
         return None
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
@@ -85,6 +85,15 @@ def text_in_loops(s: Apply) -> str | None:
     return _SAFE.get(text) or _RAISING.get(text)
 
 
+def _of_types(text: str, s: Apply) -> str:
+    """The template for a matrix operation, where functions have names by types."""
+    if text == "determinant({0})" and s.out.type.dtype.kind == "c":
+        return f"complex_{text}"
+    if text == "checked_finite({0})" and s.out.type.ndim:
+        return "checked_finite_array({0})"
+    return text
+
+
 _CHECKED = (checked_index, bounded, whole_exponent, shift_count, power_base)
 
 
@@ -98,5 +107,6 @@ def may_raise(s: Statement) -> bool:
 
 
 _FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
-_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING, "checked_finite({0})"}
+_FINITE = ("checked_finite({0})", "checked_finite_array({0})")
+_MAY_RAISE = {*_RAISING.values(), *_FACTORIZING, *_FINITE}
 _NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}
