@@ -16,7 +16,7 @@ from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.primitives.record import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent
-OWN = {"complex_functions": {"real_of"}, "decorator": {"start_threads", "uncompiled"}}  # for others
+OWN = {"decorator": {"start_threads", "uncompiled"}}  # for others
 CALLED = re.compile(r"(?<![\w.])([a-z_]\w*)\(")
 BUILT_IN = {"abs", "bool", "int", "float", "min", "max"}
 

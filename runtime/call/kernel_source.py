@@ -15,7 +15,7 @@ from calque.transpiler.codegen.numba.called_functions import HOMES, SAVED, home_
 # what modules that stand alone carry: where two files define a name, the first one does
 _FILES = (
     "linear_systems",
-    *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers", "complexes")),
+    *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers")),
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),

@@ -10,25 +10,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.core.types import complex64
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 # every sum is taken as it is written: the small part of one is what is sought
 AS_WRITTEN = {"fastmath": False}
 FAR = 709.0  # the largest whole number whose exponential is finite
 LN2 = math.log(2.0)
-
-
-def _of_parts(function, z):
-    """Numba's version for a complex number of a function of its two parts."""
-    if z == complex64:
-        return lambda z: np.complex64(function(np.float64(z.real), np.float64(z.imag)))
-    return lambda z: function(z.real, z.imag)
-
-
-def real_of(z):
-    """The NumPy type of the parts of a complex number of one of Numba's types."""
-    return np.float32 if z == complex64 else np.float64
 
 
 @register_jitable(**AS_WRITTEN)
@@ -196,212 +183,120 @@ def _times(z, factor):
     return complex(z.real * factor, z.imag * factor)
 
 
+@register_jitable
 def complex_exp(z):
     """``np.exp`` of a complex number."""
-    return np.exp(z)
-
-
-@overload(complex_exp)
-def _complex_exp(z):
-    anywhere = _of_parts(_exp, z)
-    if z != complex64:
-        return anywhere
-    anywhere = register_jitable(anywhere)
-
-    def found(z):
-        if not (abs(z.real) < 80.0 and abs(z.imag) < np.inf):
-            return anywhere(z)
+    if abs(z.real) < 80.0 and abs(z.imag) < np.inf:
         size = math.exp(z.real)
         return complex(size * math.cos(z.imag), size * math.sin(z.imag))
+    return type(z)(_exp(np.float64(z.real), np.float64(z.imag)))
 
-    return found
 
-
+@register_jitable
 def complex_exp2(z):
     """``np.exp2`` of a complex number."""
-    return np.exp2(z)
+    return complex_exp(_times(z, type(z.real)(LN2)))
 
 
-@overload(complex_exp2)
-def _complex_exp2(z):
-    factor = real_of(z)(LN2)
-    return lambda z: complex_exp(_times(z, factor))
-
-
+@register_jitable(**AS_WRITTEN)
 def complex_expm1(z):
     """``np.expm1`` of a complex number."""
-    return np.expm1(z)
+    turn = math.sin(type(z.real)(0.5) * z.imag)  # NumPy overflows as this does
+    size, less = math.exp(z.real), math.expm1(z.real) * math.cos(z.imag)
+    return complex(less - (turn * turn + turn * turn), size * math.sin(z.imag))
 
 
-@overload(complex_expm1, jit_options=AS_WRITTEN)
-def _complex_expm1(z):
-    half = real_of(z)(0.5)
-
-    def found(z):  # as NumPy has it, in its own precision: what overflows on the way is infinite
-        size, turn = math.exp(z.real), math.sin(half * z.imag)
-        less = math.expm1(z.real) * math.cos(z.imag) - (turn * turn + turn * turn)
-        return complex(less, size * math.sin(z.imag))
-
-    return found
-
-
+@register_jitable
 def complex_log(z):
     """``np.log`` of a complex number."""
-    return np.log(z)
+    return type(z)(_log(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_log)
-def _complex_log(z):
-    return _of_parts(_log, z)
-
-
+@register_jitable
 def complex_log2(z):
     """``np.log2`` of a complex number."""
-    return np.log2(z)
+    return _times(complex_log(z), type(z.real)(1.0 / LN2))
 
 
-@overload(complex_log2)
-def _complex_log2(z):
-    factor = real_of(z)(1.0 / LN2)
-    return lambda z: _times(complex_log(z), factor)
-
-
+@register_jitable
 def complex_log10(z):
     """``np.log10`` of a complex number."""
-    return np.log10(z)
+    return _times(complex_log(z), type(z.real)(1.0 / math.log(10.0)))
 
 
-@overload(complex_log10)
-def _complex_log10(z):
-    factor = real_of(z)(1.0 / math.log(10.0))
-    return lambda z: _times(complex_log(z), factor)
-
-
+@register_jitable
 def complex_sqrt(z):
     """``np.sqrt`` of a complex number."""
-    return np.sqrt(z)
+    return type(z)(_sqrt(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_sqrt)
-def _complex_sqrt(z):
-    return _of_parts(_sqrt, z)
-
-
+@register_jitable
 def complex_sin(z):
     """``np.sin`` of a complex number."""
-    return np.sin(z)
+    return _swapped(complex_sinh(_swapped(z)))
 
 
-@overload(complex_sin)
-def _complex_sin(z):
-    return lambda z: _swapped(complex_sinh(_swapped(z)))
-
-
+@register_jitable
 def complex_cos(z):
     """``np.cos`` of a complex number."""
-    return np.cos(z)
+    return complex_cosh(complex(-z.imag, z.real))
 
 
-@overload(complex_cos)
-def _complex_cos(z):
-    return lambda z: complex_cosh(complex(-z.imag, z.real))
-
-
+@register_jitable
 def complex_tan(z):
     """``np.tan`` of a complex number."""
-    return np.tan(z)
+    return _swapped(complex_tanh(_swapped(z)))
 
 
-@overload(complex_tan)
-def _complex_tan(z):
-    return lambda z: _swapped(complex_tanh(_swapped(z)))
-
-
+@register_jitable
 def complex_arcsin(z):
     """``np.arcsin`` of a complex number."""
-    return np.arcsin(z)
+    return _swapped(complex_arcsinh(_swapped(z)))
 
 
-@overload(complex_arcsin)
-def _complex_arcsin(z):
-    return lambda z: _swapped(complex_arcsinh(_swapped(z)))
-
-
+@register_jitable
 def complex_arccos(z):
     """``np.arccos`` of a complex number."""
-    return np.arccos(z)
+    return type(z)(_arccos(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_arccos)
-def _complex_arccos(z):
-    return _of_parts(_arccos, z)
-
-
+@register_jitable
 def complex_arctan(z):
     """``np.arctan`` of a complex number."""
-    return np.arctan(z)
+    return _swapped(complex_arctanh(_swapped(z)))
 
 
-@overload(complex_arctan)
-def _complex_arctan(z):
-    return lambda z: _swapped(complex_arctanh(_swapped(z)))
-
-
+@register_jitable
 def complex_sinh(z):
     """``np.sinh`` of a complex number."""
-    return np.sinh(z)
+    return type(z)(_sinh(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_sinh)
-def _complex_sinh(z):
-    return _of_parts(_sinh, z)
-
-
+@register_jitable
 def complex_cosh(z):
     """``np.cosh`` of a complex number."""
-    return np.cosh(z)
+    return type(z)(_cosh(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_cosh)
-def _complex_cosh(z):
-    return _of_parts(_cosh, z)
-
-
+@register_jitable
 def complex_tanh(z):
     """``np.tanh`` of a complex number."""
-    return np.tanh(z)
+    return type(z)(_tanh(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_tanh)
-def _complex_tanh(z):
-    return _of_parts(_tanh, z)
-
-
+@register_jitable
 def complex_arcsinh(z):
     """``np.arcsinh`` of a complex number."""
-    return np.arcsinh(z)
+    return type(z)(_arcsinh(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_arcsinh)
-def _complex_arcsinh(z):
-    return _of_parts(_arcsinh, z)
-
-
+@register_jitable
 def complex_arccosh(z):
     """``np.arccosh`` of a complex number."""
-    return np.arccosh(z)
+    return type(z)(_arccosh(np.float64(z.real), np.float64(z.imag)))
 
 
-@overload(complex_arccosh)
-def _complex_arccosh(z):
-    return _of_parts(_arccosh, z)
-
-
+@register_jitable
 def complex_arctanh(z):
     """``np.arctanh`` of a complex number."""
-    return np.arctanh(z)
-
-
-@overload(complex_arctanh)
-def _complex_arctanh(z):
-    return _of_parts(_arctanh, z)
+    return type(z)(_arctanh(np.float64(z.real), np.float64(z.imag)))

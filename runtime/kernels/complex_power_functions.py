@@ -8,47 +8,50 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba.core.types import Complex, Integer, complex64
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
-from calque.runtime.kernels.complex_functions import AS_WRITTEN, complex_exp, complex_log, real_of
-from calque.runtime.kernels.kernel_functions import _complex_quotient
+from calque.runtime.kernels.complex_functions import AS_WRITTEN, complex_exp, complex_log
 
 
+@register_jitable
+def complex_divide(a, b):
+    """A quotient by the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
+    if abs(b.real) >= abs(b.imag):
+        if b.real == 0 and b.imag == 0:
+            return complex(a.real / abs(b.real), a.imag / abs(b.real))
+        ratio = b.imag / b.real
+        scale = 1.0 / (b.real + b.imag * ratio)
+        return complex((a.real + a.imag * ratio) * scale, (a.imag - a.real * ratio) * scale)
+    ratio = b.real / b.imag
+    scale = 1.0 / (b.imag + b.real * ratio)
+    return complex((a.real * ratio + a.imag) * scale, (a.imag * ratio - a.real) * scale)
+
+
+@register_jitable(**AS_WRITTEN)
 def complex_reciprocal(z):
     """``np.reciprocal`` of a complex number."""
-    return np.reciprocal(z)
+    one = type(z.real)(1.0)
+    if abs(z.imag) <= abs(z.real):
+        ratio = z.imag / z.real
+        scale = z.real + z.imag * ratio
+        return complex(one / scale, -ratio / scale)
+    ratio = z.real / z.imag
+    scale = z.real * ratio + z.imag
+    return complex(ratio / scale, -one / scale)
 
 
-@overload(complex_reciprocal, jit_options=AS_WRITTEN)
-def _complex_reciprocal(z):
-    one = real_of(z)(1.0)
-
-    def found(z):
-        if abs(z.imag) <= abs(z.real):
-            ratio = z.imag / z.real
-            scale = z.real + z.imag * ratio
-            return complex(one / scale, -ratio / scale)
-        ratio = z.real / z.imag
-        scale = z.real * ratio + z.imag
-        return complex(ratio / scale, -one / scale)
-
-    return found
-
-
+@register_jitable
 def complex_power(a, b):
     """``np.power`` of a complex number."""
-    return np.power(a, b)
+    kind = type(a)
+    return kind(_power(a, kind(b), kind(1.0)))
 
 
-@overload(complex_power)
-def _complex_power(a, b):
-    kind = np.complex64 if a == complex64 else np.complex128
-    if isinstance(b, Integer):
-        return lambda a, b: kind(_whole_power(a, b, kind(1.0)))
-    if isinstance(b, Complex):
-        return lambda a, b: kind(_power(a, b, kind(1.0)))
-    return lambda a, b: kind(_power(a, kind(b), kind(1.0)))
+@register_jitable
+def complex_whole_power(a, n):
+    """``np.power`` of a complex number by an integer."""
+    kind = type(a)
+    return kind(_whole_power(a, n, kind(1.0)))
 
 
 @register_jitable(**AS_WRITTEN)
@@ -77,7 +80,7 @@ def _whole_power(a, n, one):
     if n == 0:
         return one
     found = _product(found, square)
-    return found if n > 0 else _complex_quotient(one, found)
+    return found if n > 0 else complex_divide(one, found)
 
 
 @register_jitable(**AS_WRITTEN)

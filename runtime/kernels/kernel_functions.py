@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba.core.types import Complex, Float, Integer, float64, int64, uint64, unsigned_domain
+from numba.core.types import Float, Integer, float64, int64, uint64, unsigned_domain
 from numba.extending import intrinsic, overload, register_jitable
 
 
@@ -303,41 +303,24 @@ def _place(a, v, right):
 
 
 def divide(a, b):
-    """``a / b``; of Python numbers ZeroDivisionError for zero, of complex ones as NumPy's."""
+    """``a / b`` of Python numbers: ZeroDivisionError for zero."""
     return _checked(a, b) / b
 
 
 def _checked(a, b):
-    if b == 0 and not (np.iscomplexobj(a) or np.iscomplexobj(b)):
+    if b == 0:
         raise ZeroDivisionError("division by zero")
     return a
 
 
 @overload(divide)
 def _divide(a, b):
-    if isinstance(a, Complex) or isinstance(b, Complex):
-        return _complex_quotient
-
     def divided(a, b):
         if b == 0:
             raise ZeroDivisionError("division by zero")
         return a / b
 
     return divided
-
-
-@register_jitable
-def _complex_quotient(a, b):
-    """A quotient by the method of R. L. Smith, Algorithm 116 of the ACM, as in NumPy."""
-    if abs(b.real) >= abs(b.imag):
-        if b.real == 0 and b.imag == 0:
-            return complex(a.real / abs(b.real), a.imag / abs(b.real))
-        ratio = b.imag / b.real
-        scale = 1.0 / (b.real + b.imag * ratio)
-        return complex((a.real + a.imag * ratio) * scale, (a.imag - a.real * ratio) * scale)
-    ratio = b.real / b.imag
-    scale = 1.0 / (b.imag + b.real * ratio)
-    return complex((a.real * ratio + a.imag) * scale, (a.imag * ratio - a.real) * scale)
 
 
 def quotient(a, b):

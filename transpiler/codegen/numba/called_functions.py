@@ -45,7 +45,9 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "gamma_functions": ("digamma",),
     "complex_functions": tuple(f"complex_{n}" for n in OF_COMPLEX),
-    "complex_power_functions": ("complex_reciprocal", "complex_power"),
+    "complex_power_functions": (
+        *("complex_divide", "complex_reciprocal", "complex_power", "complex_whole_power"),
+    ),
     "matrix_functions": (
         *("solve", "matrix_inverse", "determinant", "complex_determinant", "sign_and_logdet"),
         *("cholesky_factor", "checked_finite", "checked_finite_array"),
@@ -59,8 +61,7 @@ DECORATORS = ("njit", "on_threads", "always_on_threads")
 SAVED = frozenset(
     """njit on_threads always_on_threads KERNEL IN_ORDER wrapped_sum wrapped_difference
     wrapped_product wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of
-    python_int python_size integer_sign integer_fmod bounded_unsigned complex_divide
-    complex_whole_power""".split()
+    python_int python_size integer_sign integer_fmod bounded_unsigned""".split()
 )
 # Functions that may raise an error.
 REFUSING = frozenset(

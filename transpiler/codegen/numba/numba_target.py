@@ -181,4 +181,6 @@ def _complex_power(exponent: Any) -> str | None:
     if np.imag(exponent) or abs(exponent) >= 100:
         return None
     exponent = float(np.real(exponent))
-    return f"complex_power({{0}}, {int(exponent) if exponent.is_integer() else exponent})"
+    if exponent.is_integer():
+        return f"complex_whole_power({{0}}, {int(exponent)})"
+    return f"complex_power({{0}}, {exponent})"

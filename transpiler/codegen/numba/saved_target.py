@@ -131,9 +131,7 @@ def _whole(s: Apply, text: str | None) -> str | None:
 def _plainly(s: Apply, text: str) -> str:
     """A text adapted to functions that are not specialized to types."""
     dtype = s.out.type.dtype
-    if text.startswith("divide(") and dtype.kind == "c":
-        text = f"complex_{text}"
-    elif text.startswith("bounded(") and plain_type(s.args[0]).dtype.kind == "u":
+    if text.startswith("bounded(") and plain_type(s.args[0]).dtype.kind == "u":
         text = text.replace("bounded(", "bounded_unsigned(", 1)
     elif text.startswith("sign(") and dtype.kind in "iu":
         text = f"integer_{text}"
@@ -143,27 +141,9 @@ def _plainly(s: Apply, text: str) -> str:
         text = text.replace("integer", "wrapped", 1)
     elif text in _SHIFTS:
         text = f"{text[:-1]}, {8 * dtype.itemsize})"
-    elif text.startswith("complex_power("):
-        text = _complex_power(s, text)
-    if dtype == np.complex64 and text.startswith("complex_"):
-        return f"np.complex64({text})"
     if dtype == np.float32 and text.startswith(_OF_FLOATS):
         return f"np.float32({text})"
     return text
-
-
-def _complex_power(s: Apply, text: str) -> str:
-    """The text of a power, with a one of the type in which it multiplies."""
-    one = "np.complex64(1.0)" if s.out.type.dtype == np.complex64 else "np.complex128(1.0)"
-    exponent = text.removeprefix("complex_power({0}, ").removesuffix(")")
-    kind = plain_type(s.args[1]).dtype.kind
-    if exponent == "{1}":
-        whole = kind in "iu"
-    else:
-        whole = exponent.removeprefix("-").isdigit()
-    if whole:
-        return f"complex_whole_power({{0}}, {exponent}, {one})"
-    return f"complex_power({{0}}, {one.partition('(')[0]}({exponent}), {one})"
 
 
 SAVED_NUMBA = SavedNumba()

@@ -206,7 +206,9 @@ def _division(s: Apply, is_complex: bool) -> str | None:
     """A dividing function, where Numba's operator differs from NumPy's or Python's; else None."""
     divisor = s.args[1]
     by_zero = isinstance(divisor, Var) or not divisor
-    if (is_complex and s.primitive is divide) or (s.out.type.weak and by_zero):
+    if is_complex and s.primitive is divide:
+        return "complex_divide({0}, {1})"
+    if s.out.type.weak and by_zero:
         return f"{_DIVISIONS[s.primitive]}({{0}}, {{1}})"
     return None
 
