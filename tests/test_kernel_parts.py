@@ -79,11 +79,15 @@ def test_views_of_any_strides():
         np.testing.assert_allclose(call(view, y, steps), gradient(view, y, steps), rtol=1e-10)
 
 
-def test_threads_run_the_loops_of_parts():
+LIBRARIES = ["calque.runtime.kernels", "calque.runtime.standalone.plain_threads"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_threads_run_the_loops_of_parts(library):
     """In the version for several threads, each loop of a part is the kernel's own."""
     program = """
 import numpy as np, calque, threading
-from calque.runtime.kernels import kernel_part, kernel
+from LIBRARY import kernel_part, kernel
 from calque.runtime.call.machine_code import attach
 from numba import prange, get_thread_id
 
@@ -106,7 +110,7 @@ print(sorted(map(int, set(x))))
     env = {"NUMBA_NUM_THREADS": "2", "PYTHONPATH": str(Path(calque.__file__).parents[1])}
     path = {"PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program.replace("LIBRARY", library)],
         capture_output=True, text=True, env={**env, **path}, check=False,
     )  # fmt: skip
     assert done.stdout.strip() == "[0, 1]", done.stderr
@@ -119,11 +123,20 @@ def test_stepping_runs_the_text_as_it_is(monkeypatch):
     np.testing.assert_allclose(found, calque.grad(long_program)(*args), rtol=1e-10)
 
 
-def test_saved_modules_and_checked_kernels_have_no_parts(tmp_path):
+def test_saved_modules_have_the_same_parts(tmp_path):
     args = arguments()
     call = calque.jit(calque.grad(long_program))
     calque.save(call, tmp_path / "saved.py", *args)
-    assert PARTS not in (tmp_path / "saved.py").read_text(encoding="utf-8")
+    text = (tmp_path / "saved.py").read_text(encoding="utf-8")
+    assert text.count(PARTS) == calque.source(call, *args).count(PARTS)
+    module = {}
+    exec(compile(text, "saved.py", "exec"), module)
+    found = module[call.generated_name()](*arguments())
+    np.testing.assert_allclose(found, call(*args), rtol=1e-12)
+
+
+def test_checked_kernels_have_no_parts():
+    args = arguments()
     checked = calque.jit(calque.grad(long_program), boundscheck=True)
     assert PARTS not in calque.source(checked, *args)
 

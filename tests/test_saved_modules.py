@@ -36,7 +36,7 @@ ROOT = Path(calque.__file__).resolve().parent
 GOLDEN = Path(__file__).resolve().parent / "golden" / "saved"
 PINNED = ("selu", "logistic", "seidel", "newton_batch")
 # lines beside the header, the kernels and their launcher, at most
-CARRIED = {"selu": 115, "logistic": 115, "seidel": 26, "newton_batch": 35, "cross_entropy": 145}
+CARRIED = {"selu": 125, "logistic": 115, "seidel": 37, "newton_batch": 40, "cross_entropy": 157}
 SIZES = {"n": 6, "m": 5, "d": 3, "k": 4}
 BATTERY = (
     *("algorithms:viterbi_with_back_pointers", "branches:short_circuit_guards", "exits:while_else"),
@@ -252,7 +252,7 @@ def test_golden_programs_compiled(name: str) -> None:
 
 def test_each_function_is_called(folder: Path) -> None:
     text = "".join((folder / f"{name}.py").read_text(encoding="utf-8") for name in PROGRAMS)
-    kernels = {"kernel", "vrange", "KERNEL", "kernel_part"}  # saved kernels are one function each
+    kernels = {"kernel_part"}  # of kernels longer than these
     kernels.add("integer_power")  # wrapped_power there
     rare = {"array_max", "array_min"}  # where no loop that the rows go through is written out
     unseen = {n for n in (SAVED | set(FILE_OF)) - kernels if not re.search(rf"\b{n}\b", text)}

@@ -196,7 +196,7 @@ def test_the_command_takes_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shown = ["show", "sums.py:total", "--transform", "jit(f, reassociate=False)"]
     assert cli.main([*shown, "--args", "f8[n]", "-o", "made.py"]) == 0
-    assert "IN_ORDER" in (tmp_path / "made.py").read_text()
+    assert "@kernel(reassociate=False)" in (tmp_path / "made.py").read_text()
     assert cli.main(["verify", "made.py"]) == 0
     capsys.readouterr()
 

@@ -15,15 +15,13 @@ from calque.transpiler.codegen.numba.called_functions import HOMES, SAVED, home_
 # what modules that stand alone carry: where two files define a name, the first one does
 _FILES = (
     "linear_systems",
-    *(f"standalone/plain_{name}" for name in ("decorators", "integers", "numbers")),
+    *(f"standalone/plain_{name}" for name in ("integers", "numbers")),
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),
 )
 # with what kernels are decorated
-_AHEAD = frozenset(
-    "KERNEL IN_ORDER LARGE PROCESS on_threads always_on_threads KernelError forms_errors".split()
-)
+_AHEAD = frozenset("LARGE PROCESS kernel kernel_part vrange KernelError forms_errors".split())
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,13 @@ class _Definition:
 
 
 @functools.cache
-def _definitions() -> tuple[dict[str, str], tuple[_Definition, ...]]:
+def _definitions(decorator: str) -> tuple[dict[str, str], tuple[_Definition, ...]]:
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
     known: set[str] = set()
     here = Path(__file__).parents[1]
-    for file in _FILES:
+    for file in (f"standalone/{decorator}", *_FILES):
         text = (here / f"{file}.py").read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:
@@ -84,13 +82,14 @@ def _definition(
 def embedded(names: Iterable[str]) -> tuple[list[str], str, str]:
     """Imports, and text before and behind the kernels, of a module that stands alone.
 
-    >>> lines, ahead, behind = embedded(["njit", "KERNEL", "sign", "exp"])
+    >>> lines, ahead, behind = embedded(["kernel", "sign", "exp"])
     >>> sorted(set(lines))
     ['from numba import njit', 'import numpy as np']
-    >>> "KERNEL = {" in ahead, "def exp(x):" in behind, "def cos(x):" in behind
+    >>> "def kernel(" in ahead, "def exp(x):" in behind, "def cos(x):" in behind
     (True, True, False)
     """
-    imports, definitions = _definitions()
+    decorator = "plain_threads" if "prange" in names else "plain_decorator"
+    imports, definitions = _definitions(decorator)
     used = SAVED.union(*HOMES.values()).intersection(names)
     vector = sorted(n for n in used if home_of(n) == "vecmath")
     by_name = {name: d for d in definitions for name in d.defines}

@@ -8,15 +8,21 @@ Kernels need Numba alone; they were tried with 0.61 to 0.68.
 import numpy as np
 from numba import njit
 
-# NumPy's division by zero, no lock of Python's, sums in any order
-KERNEL = {"error_model": "numpy", "nogil": True, "fastmath": {"contract", "reassoc"}}
+vrange = range  # of a loop whose iterations may run side by side
 
 
-@njit(**KERNEL)
+def kernel(function=None, parallel=False, boundscheck=False, reassociate=True):
+    """Numba's decorator: NumPy's division by zero, no lock of Python's, sums in any order."""
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
+    compiled = njit(fastmath={"contract", "reassoc"} if reassociate else False, **options)
+    return compiled(function) if function else compiled
+
+
+@kernel
 def loss_grad_kernel(b, inputs, targets, inputs_dot_w, z_bar):
     # reverse
     b_bar = 0.0
-    for i in range(inputs.shape[0]):
+    for i in vrange(inputs.shape[0]):
         # p = sigmoid(inputs @ w + b)
         z = inputs_dot_w[i] + b
         exp_minus_z = exp(-z)

@@ -10,17 +10,23 @@ import math
 import numpy as np
 from numba import njit
 
-# NumPy's division by zero, no lock of Python's, sums in any order
-KERNEL = {"error_model": "numpy", "nogil": True, "fastmath": {"contract", "reassoc"}}
+vrange = range  # of a loop whose iterations may run side by side
 
 
-@njit(**KERNEL)
+def kernel(function=None, parallel=False, boundscheck=False, reassociate=True):
+    """Numba's decorator: NumPy's division by zero, no lock of Python's, sums in any order."""
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
+    compiled = njit(fastmath={"contract", "reassoc"} if reassociate else False, **options)
+    return compiled(function) if function else compiled
+
+
+@kernel
 def kepler_vmap_kernel(mean, eccentricity, e):
     for start in range(0, mean.shape[0], 256):
         mean_chunk = mean[start:start + 256]
         eccentricity_chunk = eccentricity[start:start + 256]
         mean_chunk_above = np.empty(mean_chunk.shape[0], dtype=np.bool_)
-        for i in range(mean_chunk.shape[0]):
+        for i in vrange(mean_chunk.shape[0]):
             # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
             #     np.cos(e))
             mean_chunk_i = mean_chunk[i]
@@ -35,7 +41,7 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 found |= live[i]
             if not found:
                 break
-            for i in range(mean_chunk.shape[0]):
+            for i in vrange(mean_chunk.shape[0]):
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 live_i = live[i]
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
@@ -53,7 +59,7 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
                 e_now[i] = live_chosen
                 live[i] = live_i & (abs(live_difference - mean_chunk_i) > 1e-12)
-        for i in range(mean_chunk.shape[0]):
+        for i in vrange(mean_chunk.shape[0]):
             e[i + start] = e_now[i]
 
 

@@ -11,18 +11,29 @@ import os
 import numpy as np
 from numba import njit, prange
 
-# NumPy's division by zero, no lock of Python's, sums in any order
-KERNEL = {"error_model": "numpy", "nogil": True, "fastmath": {"contract", "reassoc"}}
-
 # elements of an array from which a kernel runs on threads
 LARGE = 1 << 17
 PROCESS = os.getpid()  # threads do not outlive a fork: in the child, OpenMP ends the program
 
 
-def on_threads(function, least=LARGE):
-    """A kernel whose ``prange`` loops run on threads where an array has ``least`` elements."""
-    serial = njit(**KERNEL)(function)
-    threads = njit(parallel={"prange": True}, **KERNEL)(function)
+def kernel(function=None, parallel="auto", boundscheck=False, reassociate=True):
+    """Numba's decorator: NumPy's division by zero, no lock of Python's, sums in any order.
+
+    Loops over ``prange`` run on threads if ``parallel``, and if "auto" where an array is large.
+    """
+    if function is None:
+        given = {"parallel": parallel, "boundscheck": boundscheck, "reassociate": reassociate}
+        return lambda function: kernel(function, **given)
+    options = {"error_model": "numpy", "nogil": True, "boundscheck": boundscheck}
+    options["fastmath"] = {"contract", "reassoc"} if reassociate else False
+    serial = njit(**options)(function)
+    called = [function.__globals__.get(name) for name in function.__code__.co_names]
+    texts = [function, *(c.py_func for c in called if hasattr(c, "py_func"))]
+    looped = any("prange" in text.__code__.co_names for text in texts)
+    if boundscheck or parallel not in ("auto", True) or not looped:
+        return serial
+    threads = njit(parallel={"prange": True}, **options)(function)
+    least = 0 if parallel is True else LARGE
 
     def launch(*args):
         large = any(isinstance(a, np.ndarray) and a.size >= least for a in args)
@@ -31,7 +42,7 @@ def on_threads(function, least=LARGE):
     return launch
 
 
-@on_threads
+@kernel
 def selu_kernel(x_flat, out):
     for i in prange(x_flat.size):
         # return scale * np.where(x > 0, x, alpha * np.exp(x) - alpha)

@@ -55,11 +55,10 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernel_errors": ("KernelError", "forms_errors"),
     "decorator": ("kernel", "kernel_part", "vrange"),
 }
-# The names that only saved modules use, whose kernels are plain Numba functions: their decorators,
-# and functions of ``runtime/standalone`` for semantics that the compiler has in this process.
-DECORATORS = ("njit", "on_threads", "always_on_threads")
+# The names that only saved modules use, whose kernels are plain Numba functions: functions of
+# ``runtime/standalone`` for semantics that the compiler has in this process.
 SAVED = frozenset(
-    """njit on_threads always_on_threads KERNEL IN_ORDER wrapped_sum wrapped_difference
+    """wrapped_sum wrapped_difference
     wrapped_product wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of
     python_int python_size integer_sign integer_fmod bounded_unsigned""".split()
 )

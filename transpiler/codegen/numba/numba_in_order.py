@@ -13,7 +13,7 @@ import numpy as np
 from calque.transpiler.codegen.numba.numba_target import NUMBA, Numba
 from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA, SavedNumba
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var
+from calque.transpiler.ir.core import Apply, Kernel, Statement, Var
 from calque.transpiler.ir.target import Target
 from calque.transpiler.primitives import scalars
 from calque.transpiler.primitives.elementwise import power
@@ -49,23 +49,11 @@ class NumbaInOrder(Numba):
         return _power(s) or super().operation(s)
 
 
-class SavedNumbaInOrder(SavedNumba):
-    """The same for stand-alone modules; they run on one thread."""
+class SavedNumbaInOrder(NumbaInOrder, SavedNumba):
+    """The same for stand-alone modules."""
 
     name = "numba, in order, saved"
-
-    def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """The decorator: ``njit`` without flags."""
-        checked = "boundscheck=True, " if self.ways(s, options)[1] else ""
-        return f"njit({checked}**IN_ORDER)"
-
-    def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
-        """The range of a loop, which runs one iteration after the other."""
-        return "range"
-
-    def operation(self, s: Apply) -> str | None:
-        """The template of an operation; powers call the C library."""
-        return _power(s) or super().operation(s)
+    words = SavedNumba.words
 
 
 NUMBA_IN_ORDER, SAVED_IN_ORDER = NumbaInOrder(), SavedNumbaInOrder()

@@ -4,7 +4,7 @@ In this process kernels have an extended compiler, in which integers wrap around
 NaN, and functions are specialized to types. A saved module uses ``njit``, so that its text has
 calls for these semantics where they matter::
 
-    @njit(**KERNEL)
+    @kernel
     def sums_kernel(x, k):
         s = 0.0
         for i in range(k.size):
@@ -24,8 +24,7 @@ from calque.transpiler.codegen.numba.called_functions import SAVED
 from calque.transpiler.codegen.numba.numba_target import Numba
 from calque.transpiler.codegen.numba.scalar_text import plain_type
 from calque.transpiler.codegen.text.spelling import dtype_name
-from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, For, Kernel, Var
+from calque.transpiler.ir.core import Apply, For, Var
 from calque.transpiler.primitives.elementwise import astype, floor_divide, power, to_int
 from calque.transpiler.primitives.indexing import update_add
 from calque.transpiler.primitives.logic import python_round
@@ -43,32 +42,14 @@ class SavedNumba(Numba):
     """Kernels that plain Numba compiles; a sum that is ``proven`` fits in 64 bits."""
 
     name = "numba, saved"
-    has_parts = False  # its threads need one function
     words = Numba.words | SAVED
-
-    def head(self, s: Kernel, options: dict[str, Any]) -> str:
-        """The decorator: ``njit``, or one that compiles for one thread and for several."""
-        parallel, checked = self.ways(s, options)
-        if checked:
-            return "njit(boundscheck=True, **KERNEL)"
-        if parallel in ("auto", True) and self._has_threads(s.body, 1, options):
-            return "on_threads" if parallel == "auto" else "always_on_threads"
-        return "njit(**KERNEL)"
-
-    def _has_threads(self, block: Block, depth: int, options: dict[str, Any]) -> bool:
-        for s in block.statements:
-            if isinstance(s, For) and self.counter(s, depth, options) == "prange":
-                return True
-            if any(self._has_threads(b, depth + 1, options) for b in core.blocks_of(s)):
-                return True
-        return False
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
         """The range of a loop: serial for integer sums, as Numba reduces no ``wrapped_sum``."""
         found = super().counter(s, depth, options)
         carried = (v.type for v in s.phis)
         summed = any(t.dtype.kind in "iu" and not t.ndim for t in carried)
-        return "prange" if found == "prange" and not summed else "range"
+        return "range" if found == "prange" and summed else found
 
     def call(self, s: Apply) -> str | None:
         """The template of a cast; else that of ``Numba``."""

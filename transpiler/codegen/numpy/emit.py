@@ -20,7 +20,6 @@ import gast
 from calque.transpiler.codegen.host_values import named_numbers
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.numba.called_functions import (
-    DECORATORS,
     HOMES,
     LAUNCHER_FUNCTIONS,
 )
@@ -261,7 +260,7 @@ def _names(targets: list[ast.expr]) -> list[ast.Name]:
 
 def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], str, str]:
     """The import lines, and the definitions, of what kernels and their launchers call."""
-    if not used & {"kernel", *DECORATORS, *LAUNCHER_FUNCTIONS}:
+    if not used & {"kernel", *LAUNCHER_FUNCTIONS}:
         return [], "", ""
     return (support or _library)(frozenset(used))
 
