@@ -95,6 +95,7 @@ class Program(Surroundings):
     kernels: tuple[KernelCache, ...] = ()
     asks_memory: bool = False  # where arguments lie: no table by shapes tells
     tried: bool = False  # its kernels have been compiled
+    awaited: bool = False  # the next call may wait for a compiler
     abridged: bool = False  # its text was on disk: it cannot be read, only run
     fallbacks: tuple[Fallback, ...] = ()  # what of it runs as NumPy source, though compiled
     launcher: Callable[..., Any] | None = None  # for a GPU: what replays its launches, or its call

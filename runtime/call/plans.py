@@ -76,6 +76,7 @@ class Plan:
     few: dict[str, int] = field(default_factory=dict)  # sizes written into a program of their own
     programs: dict[Any, Program] = field(default_factory=dict)
     uncompiled: bool = False  # Numba could not take it
+    left: set[Any] = field(default_factory=set)  # keys of programs that no kernels are made for
     refused: tuple[Fallback, ...] = ()  # why it, or a loop of it, has no kernels any more
     comparing: bool = True  # sizes that only a run knows, in loops (loops.shape_guards)
     former: dict[Any, deque[Program]] = field(default_factory=dict)  # for other captured values

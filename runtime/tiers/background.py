@@ -18,10 +18,14 @@ FIRST, LATER = 0, 1  # what calls wait for, and what makes later calls quicker
 class BackgroundWork:
     """Work that is done in the background for calls of some types, and once only."""
 
-    def __init__(self, work: Callable[[], None]):
-        self.work = work
+    asked = 0  # calls that asked for it
+
+    def __init__(self, work: Callable[[], None] | None = None):
+        self.work = work or _nothing
         self.process = os.getpid()
         self.done = threading.Event()
+        if work is None:
+            self.done.set()  # nothing waits for it
 
     def is_lost(self) -> bool:
         """True if it was of a process of which this one is a fork."""
@@ -31,9 +35,14 @@ class BackgroundWork:
 class Waiting(dict[Any, BackgroundWork]):
     """The table of what waits for a compiler, by what it is compiled for."""
 
+    def __missing__(self, key: Any) -> BackgroundWork:
+        return self.setdefault(key, BackgroundWork())
+
     def begin(self, key: Any, work: Callable[[], None], when: int = FIRST) -> None:
         """Have work done for a key, after what was entered before it and is as urgent."""
-        task = self[key] = BackgroundWork(work)
+        task = BackgroundWork(work)
+        task.asked = self[key].asked
+        self[key] = task
         enter(task, when)
 
     def is_running(self, key: Any) -> bool:

@@ -9,8 +9,6 @@ answers once more, and the right ones are compiled.
 
 from __future__ import annotations
 
-import weakref
-from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -47,9 +45,6 @@ class NumPyFirst(Dispatcher):
         self.plain = Dispatcher(function, name, static=static)
         self.plain.account, self.plain.varying = self.account, self.varying
         self.tasks = Waiting()  # by plans and keys
-        self.times: Counter[tuple[Plan, Any]] = Counter()  # that the function was read
-        self.left: set[tuple[Plan, Any]] = set()  # to NumPy, for good
-        self.awaited: weakref.WeakSet[Program] = weakref.WeakSet()  # the next call compiles these
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run kernels where there are some, else NumPy's text."""
@@ -64,8 +59,7 @@ class NumPyFirst(Dispatcher):
         """Forget all programs, and what is being made."""
         super().clear()
         self.plain.clear()
-        for table in (self.tasks, self.times, self.left):
-            table.clear()
+        self.tasks.clear()
 
     def of(self, function: Any, root: Any) -> NumPyFirst:
         """The same programs, for one of the functions that share them."""
@@ -76,15 +70,16 @@ class NumPyFirst(Dispatcher):
     def wait(self) -> None:
         """Return when nothing more is made in the background: the next call runs kernels."""
         self.tasks.wait()
-        self.awaited.update(p for plan in self.plans.values() for p in plan.programs.values())
+        for program in [p for plan in self.plans.values() for p in plan.programs.values()]:
+            program.awaited = True
 
     def make_aside(self, request: Request, full: Key) -> None:
         """Read the function for a call's types, and have the rest done."""
         plan, key = request.plan, (request.plan, full)
-        if key in self.left or plan.uncompiled or self.tasks.is_running(key):
+        if full in plan.left or plan.uncompiled or self.tasks.is_running(key):
             raise _NumPyAnswers
-        self.times[key] += 1
-        if self.times[key] > _MOST_READ:
+        self.tasks[key].asked += 1
+        if self.tasks[key].asked > _MOST_READ:
             self._leave(key, f"what it captures has changed in {_MOST_READ} calls")
             raise _NumPyAnswers
         if not self.read_ahead(request, full):
@@ -131,9 +126,9 @@ class NumPyFirst(Dispatcher):
     def _leave(self, key: tuple[Plan, Any], why: str) -> None:
         """NumPy answers these calls for good, and those of the plan's programs not compiled yet."""
         plan = key[0]
-        self.left.add(key)
-        for full in [f for f, p in plan.programs.items() if not p.tried]:
-            self.left.add((plan, full))
+        untried = [f for f, p in plan.programs.items() if not p.tried]
+        plan.left.update((key[1], *untried))
+        for full in untried:
             del plan.programs[full]
         self.account.unsaid = (Fallback(f"No kernels can be had: {why}.", None, whole=True),)
 
@@ -161,7 +156,7 @@ class NumPyFirst(Dispatcher):
         if any(plan is key[0] and self.tasks.is_running((plan, full)) for plan, full in self.tasks):
             raise _NumPyAnswers
         try:
-            with nullcontext() if program in self.awaited else only_what_is_ready():
+            with nullcontext() if program.awaited else only_what_is_ready():
                 result = self.run_program(program, leaves, args, kwargs)
         except NotReady as missing:
             wanted = [(missing.cache, missing.types)]
