@@ -169,24 +169,23 @@ class Request:
         return {s: size for s, size in found.items() if size is not None}
 
 
-_recent: deque[weakref.ref[Plan]] = deque()  # that keep a traced program, the oldest first
+_recent: weakref.WeakKeyDictionary[Plan, None] = weakref.WeakKeyDictionary()  # the oldest first
 
 
 def keep(plan: Plan, read: ReadOnce) -> None:
     """Keep a traced program with its plan; the one that was kept first is dropped for it."""
-    for known in [r for r in _recent if r() is None or r() is plan]:
-        _recent.remove(known)
     plan.read = read
-    _recent.append(weakref.ref(plan))
+    _recent.pop(plan, None)
+    _recent[plan] = None
     if len(_recent) > _MOST_READ:
-        oldest = _recent.popleft()()
-        if oldest is not None:
-            oldest.read = None
+        oldest = next(_recent.keys())
+        oldest.read = None
+        del _recent[oldest]
 
 
 def drop_unless_kept(plan: Plan) -> None:
     """Let go of the traced program of a plan that makes no variants of it."""
-    if not any(r() is plan for r in _recent):
+    if plan not in _recent:
         plan.read = None
 
 
