@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.values.containers.container_kinds import renewed
 from calque.transpiler.frontend.values.mixed_numbers import (
     Alternative,
     MixedNumber,
@@ -423,16 +424,9 @@ def _collect(numbers: list[MixedNumber], value: Any) -> None:
 
 def _replaced(value: Any, number: MixedNumber, plain: Any) -> Any:
     """A value with a number replaced, in containers too: new ones where it is in them."""
-    if value is number:
-        return plain
-    if isinstance(value, dict):
-        return {k: _replaced(v, number, plain) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_replaced(v, number, plain) for v in value]
-        if all(a is b for a, b in zip(items, value, strict=True)):
-            return value
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
+    if value is number or not isinstance(value, (dict, list, tuple)):
+        return plain if value is number else value
+    return renewed(value, lambda part: _replaced(part, number, plain))
 
 
 def holds_mixed(values: Any) -> bool:

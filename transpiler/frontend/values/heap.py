@@ -8,7 +8,7 @@ and every object keeps its identity: closures, methods and aliases see what they
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import is_
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from calque.transpiler.frontend.values.containers import (  # noqa: F401  (fill 
     set_kinds,
     tuple_kinds,
 )
-from calque.transpiler.frontend.values.containers.container_kinds import kind_of
+from calque.transpiler.frontend.values.containers.container_kinds import kind_of, renewed
 from calque.transpiler.ir.arrays import partners_in
 from calque.transpiler.ir.builder import Array
 
@@ -91,12 +91,8 @@ class Snapshot:
         kind, found = kind_of(value), self.contents.get(id(value))
         if kind.shared or id(value) in active or (found is None and not isinstance(value, tuple)):
             return value
-        now, active = kind.now(value), (*active, id(value))
-        then = now if found is None else kind.locations(found[1])
-        parts = {k: self.frozen(v, active) for k, v in then.items()}
-        if list(parts) == list(now) and all(map(is_, parts.values(), now.values())):
-            return value
-        return kind.copy(value, parts)
+        then = None if found is None else kind.locations(found[1])
+        return renewed(value, partial(self.frozen, active=(*active, id(value))), then)
 
     def poison_of(self, value: Any) -> Any:
         """The origin of a store before this moment that may have changed an array; else None."""

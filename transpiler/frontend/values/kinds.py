@@ -16,8 +16,9 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.mixed_operations import called, holds_mixed
+from calque.transpiler.frontend.values.containers.container_kinds import renewed
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
-from calque.transpiler.ir.builder import METHODS, Array, Builder, current, known
+from calque.transpiler.ir.builder import METHODS, Array, Builder, current
 from calque.transpiler.ir.core import Apply, For, If, Var, While
 from calque.transpiler.ir.numpy_errors import asked
 
@@ -179,13 +180,8 @@ def _collect(flat: list[Any], value: Any) -> None:
 def _replaced(value: Any, table: dict[int, Any]) -> Any:
     if isinstance(value, Array):
         return table[id(value)]
-    if isinstance(value, dict):
-        return {k: _replaced(v, table) for k, v in value.items()}
-    if isinstance(value, (list, tuple)) and not known(value):
-        return [_replaced(v, table) for v in value] if isinstance(value, list) else tuple(
-            [_replaced(v, table) for v in value]
-        )
-    return value
+    holds = isinstance(value, (dict, list, tuple))
+    return renewed(value, lambda part: _replaced(part, table)) if holds else value
 
 
 class Unread:

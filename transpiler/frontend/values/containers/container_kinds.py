@@ -124,6 +124,16 @@ def is_mutable(value: Any) -> bool:
     return pytrees.has_attributes(value) if mutable is None else mutable
 
 
+def renewed(value: Any, change: Callable[[Any], Any], then: dict[Any, Any] | None = None) -> Any:
+    """A container with each part that it has, or had ``then``, changed; itself if none differs."""
+    kind = kind_of(value)
+    now = kind.now(value)
+    parts = {k: change(v) for k, v in (now if then is None else then).items()}
+    if list(parts) == list(now) and all(map(is_, parts.values(), now.values())):
+        return value
+    return kind.copy(value, parts)
+
+
 def own(value: Any) -> Any:
     """The value, noted as made by the program."""
     return current().machine.own(value)
