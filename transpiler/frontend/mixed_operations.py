@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.machine import Machine
-from calque.transpiler.frontend.values.containers.container_kinds import renewed
+from calque.transpiler.frontend.values.containers.container_kinds import all_within, renewed
 from calque.transpiler.frontend.values.mixed_numbers import (
     Alternative,
     MixedNumber,
@@ -332,9 +332,8 @@ def called(
     Those whose classes are of one dtype are NumPy's; for others the call is made in arms. One that
     ``converts`` numbers asks for their values alone.
     """
-    numbers: list[MixedNumber] = []
-    _collect(numbers, [*args, *kwargs.values()])
-    for number in numbers:
+    given = all_within([*args, *kwargs.values()])
+    for number in {id(v): v for v in given if isinstance(v, MixedNumber)}.values():
         plain = told(machine, number)
         if isinstance(plain, MixedNumber):
             of_one = len({a.type.dtype for a in plain.alternatives}) == 1
@@ -411,17 +410,6 @@ def _with_class(
     return called(machine, given, named, again, converts)
 
 
-def _collect(numbers: list[MixedNumber], value: Any) -> None:
-    if isinstance(value, MixedNumber):
-        if not any(value is n for n in numbers):
-            numbers.append(value)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _collect(numbers, item)
-    elif isinstance(value, dict):
-        _collect(numbers, list(value.values()))
-
-
 def _replaced(value: Any, number: MixedNumber, plain: Any) -> Any:
     """A value with a number replaced, in containers too: new ones where it is in them."""
     if value is number or not isinstance(value, (dict, list, tuple)):
@@ -435,6 +423,4 @@ def holds_mixed(values: Any) -> bool:
     >>> holds_mixed([1.0, (2, 3)])
     False
     """
-    found: list[MixedNumber] = []
-    _collect(found, values)
-    return bool(found)
+    return any(isinstance(v, MixedNumber) for v in all_within(values))

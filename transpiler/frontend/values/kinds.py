@@ -16,7 +16,7 @@ import numpy as np
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.mixed_operations import called, holds_mixed
-from calque.transpiler.frontend.values.containers.container_kinds import renewed
+from calque.transpiler.frontend.values.containers.container_kinds import all_within, renewed
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.ir.builder import METHODS, Array, Builder, current
 from calque.transpiler.ir.core import Apply, For, If, Var, While
@@ -148,33 +148,22 @@ def apart(result: Any) -> None:
 def _by_numpy(result: Array, function: Any, args: Any, kwargs: dict[str, Any]) -> Kinds:
     """The classes of a function's results on samples; all that are possible where it fails."""
     either: Kinds = frozenset([result.dtype.type]) | _ARRAY
-    flat: list[Any] = []
-    _collect(flat, (list(args), kwargs))
+    given = (list(args), kwargs)
+    flat = list({id(v): v for v in all_within(given) if isinstance(v, Array)}.values())
     choices = [samples(a) for a in flat]
     found = set()
     for chosen in itertools.islice(itertools.product(*choices), _MOST):
         table = {id(a): s for a, s in zip(flat, chosen, strict=True)}
-        given, named = _replaced((list(args), kwargs), table)
+        values, named = _replaced(given, table)
         try:
             with np.errstate(all="ignore"):
-                made = function(*given, **named)
+                made = function(*values, **named)
         except Exception:  # of samples that do not fit: nothing is known
             return either
         if np.ndim(made):
             return either
         found.add(np.ndarray if isinstance(made, np.ndarray) else result.dtype.type)
     return frozenset(found)
-
-
-def _collect(flat: list[Any], value: Any) -> None:
-    if isinstance(value, Array):
-        if not any(value is other for other in flat):
-            flat.append(value)
-    elif isinstance(value, dict):
-        _collect(flat, list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            _collect(flat, item)
 
 
 def _replaced(value: Any, table: dict[int, Any]) -> Any:

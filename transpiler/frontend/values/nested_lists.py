@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from calque.transpiler.frontend.values.containers.container_kinds import all_within
 from calque.transpiler.frontend.values.mixed_numbers import alternatives_of
 from calque.transpiler.ir.builder import Array, current, type_of
 from calque.transpiler.ir.types import ArrayType
@@ -75,8 +76,4 @@ def alike(values: Any) -> bool:
 
 def containers(value: Any) -> Iterator[Any]:
     """The lists and dicts in a value, itself and those within tuples too."""
-    if isinstance(value, (list, dict)):
-        yield value
-    if isinstance(value, (list, tuple, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from containers(item)
+    return (part for part in all_within(value) if isinstance(part, (list, dict)))

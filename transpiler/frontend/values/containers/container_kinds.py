@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from operator import is_
 from typing import Any, TypeVar
 
@@ -122,6 +122,14 @@ def is_mutable(value: Any) -> bool:
     """True for a container whose identity matters: a store through one name shows in another."""
     mutable = kind_of(value).mutable
     return pytrees.has_attributes(value) if mutable is None else mutable
+
+
+def all_within(value: Any) -> Iterator[Any]:
+    """The value, and all values within it where it is a list, a tuple or a dict."""
+    yield value
+    if isinstance(value, (list, tuple, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from all_within(part)
 
 
 def renewed(value: Any, change: Callable[[Any], Any], then: dict[Any, Any] | None = None) -> Any:
