@@ -12,6 +12,7 @@ from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.interpreter import State
 from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.values.containers.container_kinds import all_within
 from calque.transpiler.frontend.values.strings import (
     RuntimeCall,
     RuntimeHole,
@@ -135,24 +136,17 @@ class Texts(State):
         """A string that must be known; asks for the sizes and integers in it to be static."""
         if isinstance(value, RuntimeText):
             with self.at(node):
-                for part in value.values():
-                    self._ask_for_values(part)
+                self._ask_for_values(value)
         return value
 
     def _ask_for_values(self, value: Any) -> None:
-        if isinstance(value, Array):
-            raise self.builder.needs_known(
-                value, "A string", "use the text in print, assert or raise only"
-            )
-        if isinstance(value, RuntimeText):
-            for part in value.values():
-                self._ask_for_values(part)
-        elif isinstance(value, (list, tuple)):
-            for part in value:
-                self._ask_for_values(part)
-        elif isinstance(value, dict):
-            for part in value.values():
-                self._ask_for_values(part)
+        for part in all_within(value):
+            if isinstance(part, Array):
+                raise self.builder.needs_known(
+                    part, "A string", "use the text in print, assert or raise only"
+                )
+            if isinstance(part, RuntimeText):
+                self._ask_for_values(part.values())
 
 
 def _joined(parts: list[Any]) -> Any:
