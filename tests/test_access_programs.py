@@ -12,7 +12,7 @@ from access_programs import Accesses
 from sampling import sampled
 
 import calque
-from calque.runtime.kernels import kernel_functions
+from calque.runtime.kernels import integer_functions, kernel_functions
 from calque.transpiler.errors import CalqueError
 
 SIZES = [(6, 9, 4, 5), (9, 5, 5, 3), (3, 6, 2, 7), (0, 3, 1, 2), (1, 5, 2, 2), (2, 2, 2, 2), (1, 1, 1, 1)]
@@ -95,7 +95,8 @@ class FromEnd(ast.NodeTransformer):
 
 def stepped(function, name, args):
     """The kernels and their launcher as Python."""
-    names = {k: v for k, v in vars(kernel_functions).items() if not k.startswith("_")}
+    known = {**vars(integer_functions), **vars(kernel_functions)}
+    names = {k: v for k, v in known.items() if not k.startswith("_")}
     names |= {"np": Numpy(), "kernel": kernel, "prange": any_order, "vrange": any_order}
     text = calque.source(function, *args, stage="kernels")
     exec(compile(ast.fix_missing_locations(FromEnd().visit(ast.parse(text))), name, "exec"), names)

@@ -11,7 +11,7 @@ from numba import prange
 
 import calque
 from calque.runtime.kernels import decorator
-from calque.runtime.kernels.kernel_functions import checked_index
+from calque.runtime.kernels.integer_functions import checked_index
 
 
 @decorator.kernel

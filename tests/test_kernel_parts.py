@@ -79,7 +79,7 @@ def test_views_of_any_strides():
         np.testing.assert_allclose(call(view, y, steps), gradient(view, y, steps), rtol=1e-10)
 
 
-LIBRARIES = ["calque.runtime.kernels", "calque.runtime.standalone.plain_threads"]
+LIBRARIES = ["calque.runtime.kernels", "calque.runtime.kernels.plain_threads"]
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

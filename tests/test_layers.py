@@ -29,7 +29,7 @@ TRANSPILER = (
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "pipeline", "texts"),
 )
 RUNTIME = (
-    *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "standalone", "engines", "tracebacks"),
+    *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
     *("inlining", "parameters", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calque.runtime.kernels.kernel_functions import checked_index
+from calque.runtime.kernels.integer_functions import checked_index
 from calque.runtime.linear_systems import solve_triangular
 from calque.transpiler import pipeline
 from calque.transpiler.codegen.numba.numba_target import NUMBA

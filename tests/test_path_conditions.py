@@ -13,7 +13,7 @@ from branch_programs import Program
 from sampling import sampled
 
 import calque
-from calque.runtime.kernels.kernel_functions import checked_index
+from calque.runtime.kernels import integer_functions
 from calque.transpiler.errors import IndexOutOfRange
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Var
@@ -204,11 +204,11 @@ def outcome(function, n, kind):
 
 def python_of(function, *args, name="f_jit"):
     """The kernels of a function as Python, to be run on arrays that are strict."""
-    names = {"np": np, "prange": range, "vrange": range, "checked_index": checked_index}
+    names = {**vars(integer_functions), "np": np, "prange": range, "vrange": range}
     names["kernel"] = lambda f=None, **_: f if f is not None else lambda g: g
     text = calque.source(calque.jit(function), *args, stage="kernels")
     exec(re.sub(r"(\w+)\[-(\d)\]", r"\1[\1.size - \2]", text), names)  # written so, as allowed
-    return names[name]
+    return np.errstate(over="ignore")(names[name])  # sums that wrap
 
 
 def hold_to_python(text, name):

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
 from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
-from calque.transpiler.codegen.numba.numba_in_order import saved
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.stages import WRITING, stage
-from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
+
+
+def fitting(traced: Traced) -> AbstractContextManager[None]:
+    """While a program's kernels are written, their integers that fit in 64 bits are marked."""
+    if traced.target is NUMPY:
+        return nullcontext()
+    return fitting_noted(traced.function.body, traced.builder)
 
 
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
     with stage(WRITING):
-        if traced.target.grid:
-            with fitting_noted(traced.function.body, traced.builder):
+        with fitting(traced):
+            if traced.target.grid:
                 return cuda_function(traced.function)
-        return emit_function(traced.function, kernels=traced.target)
+            return emit_function(traced.function, kernels=traced.target)
 
 
 def module_text(
@@ -32,41 +38,28 @@ def module_text(
     provenance: Sequence[str],
     support: Support | None = None,
     asking: bool = False,
-    target: Target | None = None,
     around: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> str:
     """A whole module, with a docstring that says where it comes from.
 
-    ``support`` writes out the functions that kernels call, which else are imported; ``target`` is
-    the traced one's or another. If ``asking``, the module itself refuses arguments of other sizes
-    than its kernels are written for. ``around`` has imports and texts of the caller of a GPU
-    function.
+    ``support`` writes out the functions that kernels call, which else are imported. If ``asking``,
+    the module itself refuses arguments of other sizes than its kernels are written for. ``around``
+    has imports and texts of the caller of a GPU function.
     """
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
     with stage(WRITING):
-        if traced.target.grid:
-            with fitting_noted(traced.function.body, traced.builder):
+        with fitting(traced):
+            if traced.target.grid:
                 return cuda_module(traced.function, title, provenance, support, asked, around)
-        return emit_module(
-            traced.function,
-            title=title,
-            provenance=list(provenance),
-            kernels=target or traced.target,
-            support=support,
-            asking=asked,
-        )
-
-
-@contextmanager
-def saved_target(traced: Traced) -> Iterator[Target]:
-    """The target of a module that stands alone, for as long as its text is written."""
-    target = saved(traced.target)
-    if target is None:
-        yield traced.target
-        return
-    with fitting_noted(traced.function.body, traced.builder):
-        yield target
+            return emit_module(
+                traced.function,
+                title=title,
+                provenance=list(provenance),
+                kernels=traced.target,
+                support=support,
+                asking=asked,
+            )
 
 
 def core_text(traced: Traced, name: str) -> str:

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calque.runtime import vecmath
-from calque.transpiler.codegen.numba.called_functions import HOMES, SAVED, home_of
+from calque.transpiler.codegen.numba.called_functions import HOMES, home_of
 
 # what modules that stand alone carry: where two files define a name, the first one does
 _FILES = (
     "linear_systems",
-    *(f"standalone/plain_{name}" for name in ("integers", "numbers")),
+    "kernels/plain_helper",
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
-    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "kernel_functions")),
+    *(f"kernels/{name}" for name in ("integer_functions", "kernel_functions")),
+    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions")),
 )
 # with what kernels are decorated
 _AHEAD = frozenset("LARGE PROCESS kernel kernel_part vrange KernelError forms_errors".split())
@@ -41,7 +42,7 @@ def _definitions(decorator: str) -> tuple[dict[str, str], tuple[_Definition, ...
     imports: dict[str, str] = {}
     known: set[str] = set()
     here = Path(__file__).parents[1]
-    for file in (f"standalone/{decorator}", *_FILES):
+    for file in (f"kernels/{decorator}", *_FILES):
         text = (here / f"{file}.py").read_text(encoding="utf-8")
         lines, end = text.splitlines(), 0
         for node in ast.parse(text).body:
@@ -90,7 +91,7 @@ def embedded(names: Iterable[str]) -> tuple[list[str], str, str]:
     """
     decorator = "plain_threads" if "prange" in names else "plain_decorator"
     imports, definitions = _definitions(decorator)
-    used = SAVED.union(*HOMES.values()).intersection(names)
+    used = frozenset().union(*HOMES.values()).intersection(names)
     vector = sorted(n for n in used if home_of(n) == "vecmath")
     by_name = {name: d for d in definitions for name in d.defines}
     wanted: set[str] = set()

@@ -28,7 +28,7 @@ from calque.transpiler.ir.debug import show_text
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")
 
 # what may raise an error
-_REFUSING = REFUSING | {"int", "argmax", "argmin", "interp", "digitize", "convolve", "cross"}
+_REFUSING = REFUSING | {"argmax", "argmin", "interp", "digitize", "convolve", "cross"}
 
 _QUICK_FROM = 0, 65  # of Numba, the oldest tried: trimmed_compiler.py needs its parts
 

@@ -25,7 +25,6 @@ from calque.transpiler.codegen.numpy.emit import (
 from calque.transpiler.codegen.numpy.engine_launchers import DeviceLauncher
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Function
-from calque.transpiler.ir.target import Target
 from calque.transpiler.spmd.library_calls import write_calls
 from calque.transpiler.transformations.mesh_programs import Layout
 
@@ -52,8 +51,8 @@ class DeviceSource:
         self.sizes = self.layout.sizes
         self.name = mapped.generated_name()
 
-    def device_text(self, name: str | None = None, target: Target | None = None) -> str:
-        """The ``def`` of what each device runs, for its own target or another."""
+    def device_text(self, name: str | None = None) -> str:
+        """The ``def`` of what each device runs."""
         traced = self.program.traced
         if self.on_gpus:
             return texts.function_text(traced, name or self.device.generated_name())
@@ -64,7 +63,8 @@ class DeviceSource:
             function.signature = [p for p in function.signature if p.name not in own]
             self.function = function
         function.name = name or self.device.generated_name()
-        return emit_function(function, kernels=target or traced.target)
+        with texts.fitting(traced):
+            return emit_function(function, kernels=traced.target)
 
     def launcher_text(self) -> str:
         """The ``def`` that takes whole arrays and gives whole arrays."""
@@ -96,13 +96,11 @@ class DeviceSource:
         found: tuple[Any, ...] = pytrees.tree_map(spec_of, tuple(self.args))
         return found
 
-    def module(
-        self, header: Sequence[str], title: str, support: Support | None, target: Target
-    ) -> str:
+    def module(self, header: Sequence[str], title: str, support: Support | None) -> str:
         """A whole module; ``support`` writes out what it calls, which else is imported."""
         if self.on_gpus:
             return self._cuda_module(header, title, support)
-        parts = [self.device_text(target=target), self.launcher_text()]
+        parts = [self.device_text(), self.launcher_text()]
         helpers: list[str] = [*self.function.helpers.values()]
         used = {n.id for n in ast.walk(ast.parse("".join(parts))) if isinstance(n, ast.Name)}
         lines = imports(self.function, used | {"np"})

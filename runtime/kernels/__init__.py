@@ -1,9 +1,10 @@
 """Building blocks of kernels for Numba: the decorator, and NumPy's functions on numbers.
 
 In comes the text of kernels, which imports the names here; out comes machine code. Read
-``decorator``, then ``kernel_functions``; ``trimmed_compiler`` is Numba's compiler for this process,
-less the passes that kernels do not need. Saved modules carry plain functions in their place: see
-``standalone``.
+``decorator``, then ``integer_functions`` and ``kernel_functions``. The functions are plain Python
+that any Numba compiles, so saved modules carry their text, with ``plain_decorator`` or
+``plain_threads`` in place of ``decorator``. ``llvm_numbers`` has some of them in faster form for
+this process; ``trimmed_compiler`` is its compiler, less the passes that kernels do not need.
 """
 
 import importlib

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core.types import Array, Complex, Float, Integer, float64, int64
+from numba.core.types import Array, Complex, Float, Integer, float64, int32, int64, uint64
 from numba.extending import intrinsic
 
-from calque.runtime.kernels import kernel_functions, matrix_functions
+from calque.runtime.kernels import integer_functions, kernel_functions, matrix_functions
 
 Code = Callable[[Any, Any, Any, list[Any]], Any]
 
@@ -86,8 +86,57 @@ def _first_float(x: Any, middle: Any) -> Any:
     return x if isinstance(x, Float) and isinstance(middle, (Float, Integer)) else None
 
 
-def _place(index: Any, size: Any) -> Any:
-    return int64 if isinstance(index, Integer) and isinstance(size, Integer) else None
+def _integer(name: str) -> Code:
+    """Sums modulo 2**64: LLVM is not told that they fit."""
+
+    def code(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+        whole = [context.cast(builder, v, t, int64) for v, t in zip(args, signature.args)]
+        return getattr(builder, name)(*whole)
+
+    return code
+
+
+def _whole(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+    """The cast that ``wrapping_integers`` has in place of Numba's."""
+    return context.cast(builder, args[0], signature.args[0], signature.return_type)
+
+
+def _python_integer(saturates: bool) -> Code:
+    """Python's ``int`` of a float, with its errors; a larger number than 64 bits is one, or cut."""
+
+    def code(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
+        (number,) = args
+        no_number = builder.fcmp_unordered("uno", number, number)
+        size = builder.call(
+            builder.module.declare_intrinsic("llvm.fabs", [number.type]), [number]
+        )
+        infinite = builder.fcmp_ordered("==", size, number.type(float("inf")))
+        below = builder.fcmp_ordered("<", number, number.type(-(2.0**63)))
+        above = builder.fcmp_ordered(">=", number, number.type(2.0**63))
+        problems = [
+            (no_number, ValueError, "cannot convert float NaN to integer"),
+            (infinite, OverflowError, "cannot convert float infinity to integer"),
+        ]
+        if not saturates:
+            text = "an integer of 64 bits cannot hold a float as large as this"
+            problems.append((builder.or_(below, above), OverflowError, text))
+        for wrong, kind, text in problems:
+            with builder.if_then(wrong, likely=False):
+                context.call_conv.return_user_exc(builder, kind, (text,))
+        found = context.cast(builder, number, signature.args[0], int64)
+        largest = found.type((1 << 63) - 1)
+        found = builder.select(above, largest, found)
+        return builder.select(below, found.type(1 - (1 << 63)), found)
+
+    return code
+
+
+def _from_float(kind: Any) -> Callable[..., Any]:
+    return lambda x: kind if isinstance(x, Float) else None
+
+
+def _integers(a: Any, b: Any) -> Any:
+    return int64 if isinstance(a, Integer) and isinstance(b, Integer) else None
 
 
 def _quotient(a: Any, b: Any) -> Any:
@@ -115,12 +164,21 @@ def _direct(function: Any, gives: Callable[..., Any], code: Code) -> Any:
     return intrinsic(lambda typingctx, a, b: typed(typingctx, a, b))
 
 
-DIRECT: dict[Any, Any] = {
-    kernel_functions.checked_index: _direct(kernel_functions.checked_index, _place, _checked_index),
-    kernel_functions.maximum: _direct(kernel_functions.maximum, _same_floats, _extremum("maximum")),
-    kernel_functions.minimum: _direct(kernel_functions.minimum, _same_floats, _extremum("minimum")),
-    kernel_functions.heaviside: _direct(kernel_functions.heaviside, _first_float, _heaviside),
-    kernel_functions.sign: _direct(kernel_functions.sign, _same_floats, _sign),
-    kernel_functions.divide: _direct(kernel_functions.divide, _quotient, _divide),
-    matrix_functions._one: _direct(matrix_functions._one, _of_matrices, _one),
-}
+_DIRECT: list[tuple[Any, Callable[..., Any], Code]] = [
+    (integer_functions.checked_index, _integers, _checked_index),
+    (integer_functions.wrapped_sum, _integers, _integer("add")),
+    (integer_functions.wrapped_difference, _integers, _integer("sub")),
+    (integer_functions.wrapped_product, _integers, _integer("mul")),
+    (integer_functions.int64_of, _from_float(int64), _whole),
+    (integer_functions.int32_of, _from_float(int32), _whole),
+    (integer_functions.uint64_of, _from_float(uint64), _whole),
+    (integer_functions.python_int, _from_float(int64), _python_integer(False)),
+    (integer_functions.python_size, _from_float(int64), _python_integer(True)),
+    (kernel_functions.maximum, _same_floats, _extremum("maximum")),
+    (kernel_functions.minimum, _same_floats, _extremum("minimum")),
+    (kernel_functions.heaviside, _first_float, _heaviside),
+    (kernel_functions.sign, _same_floats, _sign),
+    (kernel_functions.divide, _quotient, _divide),
+    (matrix_functions._one, _of_matrices, _one),
+]
+DIRECT: dict[Any, Any] = {function: _direct(function, *given) for function, *given in _DIRECT}

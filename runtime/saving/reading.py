@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from calque.runtime import api
@@ -30,6 +29,7 @@ from calque.runtime.transformed import BoundTransformed, Transformed, complete
 from calque.runtime.version import NUMBA_TRIED
 from calque.transpiler import texts
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
+from calque.transpiler.codegen.numba.numba_in_order import NUMBA_IN_ORDER
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
@@ -186,17 +186,16 @@ def module_source(
         called = launching_source.embedded if alone and found.on_gpus else called
         specs = found.specs()
         origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
-        with _target(found.program.traced, origin, alone) as target:
-            return found.module(origin, title(transformed), called, target)
+        _note_numba(found.program.traced, origin, alone)
+        return found.module(origin, title(transformed), called)
     _refuse_engine(engine)
     program = _program(transformed, args, stage)
     if stage == "cuda" and alone:
         called = launching_source.embedded
     name = transformed.generated_name()
     origin = provenance(_as_transformed(fn), program, args, stage)
-    with _target(program.traced, origin, alone) as target:
-        told = title(transformed)
-        text = texts.module_text(program.traced, name, told, origin, called, True, target)
+    _note_numba(program.traced, origin, alone)
+    text = texts.module_text(program.traced, name, title(transformed), origin, called, True)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(
@@ -213,17 +212,11 @@ def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None)
     return transformed.cuda_programs().find(complete(transformed, args), {})[0]
 
 
-@contextmanager
-def _target(traced: Traced, origin: list[str], alone: bool) -> Iterator[Target]:
-    """The target to print for. Stand-alone modules also record the Numba versions tried."""
-    if not alone:
-        yield traced.target
-        return
-    with texts.saved_target(traced) as target:
-        if target is not traced.target:
-            tried = " to ".join(NUMBA_TRIED)
-            origin.append(f"Kernels need Numba alone; they were tried with {tried}.")
-        yield target
+def _note_numba(traced: Traced, origin: list[str], alone: bool) -> None:
+    """Record the Numba versions tried in the header of a stand-alone module with kernels."""
+    if alone and traced.target in (NUMBA, NUMBA_IN_ORDER):
+        tried = " to ".join(NUMBA_TRIED)
+        origin.append(f"Kernels need Numba alone; they were tried with {tried}.")
 
 
 def _engine(mapped: Mapped, stage: str | None, engine: str | None) -> str:

@@ -65,6 +65,7 @@ class Magnitudes:
     def take(self, value: Var, span: Span) -> None:
         """Take an integer to be in an interval that the caller has proven."""
         self._found[value] = span
+        self._unknown.clear()
 
     def of_symbol(self, name: str) -> Span:
         """The bounds of the integer that a symbol stands for."""

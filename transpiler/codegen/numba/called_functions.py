@@ -1,9 +1,8 @@
 """The functions that kernels and their launchers call, and the ``runtime`` module of each.
 
 ``vecmath`` has polynomials that LLVM vectorizes, in float64 and, with an f at the end of the name,
-in float32. ``kernels`` has NumPy's semantics on scalars and small arrays as Numba's overloads, in
-the files named here, and ``standalone`` as plain functions, for saved modules; for some of them
-``kernels/llvm_numbers.py`` has LLVM's instructions, too.
+in float32. ``kernels`` has NumPy's semantics on scalars and small arrays as plain functions, in
+the files named here; for some of them ``kernels/llvm_numbers.py`` has LLVM's instructions, too.
 ``linear_systems`` has what launchers call. Nothing else lists them: a test holds the homes to it.
 
     >>> home_of("expf"), home_of("checked_index"), home_of("np")
@@ -35,10 +34,15 @@ OF_COMPLEX = [
 
 # The files of ``runtime/kernels``, and the functions that each defines for kernels.
 FILES: dict[str, tuple[str, ...]] = {
+    "integer_functions": (
+        *("wrapped_sum", "wrapped_difference", "wrapped_product", "wrapped_quotient"),
+        *("integer_quotient", "integer_power", "integer_fmod", "lshift", "rshift"),
+        *("int64_of", "int32_of", "uint64_of", "python_int", "python_size"),
+        *("whole_exponent", "shift_count", "power_base", "quotient", "remainder"),
+        *("checked_index", "bounded", "bounded_unsigned"),
+    ),
     "kernel_functions": (
-        *("checked_index", "bounded", "divide", "quotient", "remainder", "fmod", "sign"),
-        *("lshift", "rshift", "maximum", "minimum", "heaviside", "clipped"),
-        *("integer_power", "whole_exponent", "shift_count", "power_base"),
+        *("maximum", "minimum", "clipped", "heaviside", "sign", "fmod", "divide"),
         *("searchsorted_left", "searchsorted_right"),
         *("running_sum", "running_max", "running_min"),
         *("array_max", "array_min", "array_median", "array_quantile"),
@@ -55,16 +59,10 @@ FILES: dict[str, tuple[str, ...]] = {
     "kernel_errors": ("KernelError", "forms_errors"),
     "decorator": ("kernel", "kernel_part", "vrange"),
 }
-# The names that only saved modules use, whose kernels are plain Numba functions: functions of
-# ``runtime/standalone`` for semantics that the compiler has in this process.
-SAVED = frozenset(
-    """wrapped_sum wrapped_difference
-    wrapped_product wrapped_quotient integer_quotient wrapped_power int64_of int32_of uint64_of
-    python_int python_size integer_sign integer_fmod bounded_unsigned""".split()
-)
 # Functions that may raise an error.
 REFUSING = frozenset(
-    """bounded checked_index divide quotient remainder whole_exponent shift_count power_base
+    """bounded bounded_unsigned checked_index divide quotient integer_quotient remainder
+    python_int python_size whole_exponent shift_count power_base
     array_max array_min array_quantile solve matrix_inverse cholesky_factor
     checked_finite checked_finite_array""".split()
 )

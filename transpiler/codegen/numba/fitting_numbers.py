@@ -15,8 +15,9 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, While
 from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.spans import ANY
 from calque.transpiler.ir.uses import Reader, Uses
-from calque.transpiler.primitives.elementwise import to_int
+from calque.transpiler.primitives.elementwise import astype, to_int
 from calque.transpiler.primitives.indexing import checked_index, getitem
 from calque.transpiler.primitives.logic import (
     equal,
@@ -52,6 +53,8 @@ def _fitting(block: Block, builder: Builder) -> list[Apply]:
     found = []
     with builder.active():
         for s in statements:
+            _take_cast(s, builder)
+        for s in statements:
             if not isinstance(s, Apply) or s.outs[0].type.ndim:
                 continue
             if s.primitive is to_int:
@@ -60,6 +63,14 @@ def _fitting(block: Block, builder: Builder) -> list[Apply]:
                 fits = s.outs[0].type.dtype == np.int64 and builder.magnitudes.fits(s)
             found += [s] if fits else []
     return found
+
+
+def _take_cast(s: Statement, builder: Builder) -> None:
+    """Note that a truth value, or a narrow integer, is as small as an integer of 64 bits."""
+    if isinstance(s, Apply) and s.primitive is astype and s.out.type.dtype == np.int64:
+        span = builder.magnitudes.of(s.args[0])
+        if span != ANY and not s.out.type.ndim:
+            builder.magnitudes.take(s.out, span)
 
 
 class _Uses:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.codegen.numba.numba_target import NUMBA, Numba
-from calque.transpiler.codegen.numba.saved_target import SAVED_NUMBA, SavedNumba
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Kernel, Statement, Var
 from calque.transpiler.ir.target import Target
@@ -49,25 +48,12 @@ class NumbaInOrder(Numba):
         return _power(s) or super().operation(s)
 
 
-class SavedNumbaInOrder(NumbaInOrder, SavedNumba):
-    """The same for stand-alone modules."""
-
-    name = "numba, in order, saved"
-    words = SavedNumba.words
-
-
-NUMBA_IN_ORDER, SAVED_IN_ORDER = NumbaInOrder(), SavedNumbaInOrder()
-_SAVED: dict[Target, Target] = {NUMBA: SAVED_NUMBA, NUMBA_IN_ORDER: SAVED_IN_ORDER}
+NUMBA_IN_ORDER = NumbaInOrder()
 
 
 def in_order(target: Target) -> Target:
     """The target for ``reassociate=False``."""
     return NUMBA_IN_ORDER if target is NUMBA else target
-
-
-def saved(target: Target) -> Target | None:
-    """The target for stand-alone modules that belongs to one for this process."""
-    return _SAVED.get(target)
 
 
 def _sums(s: Statement) -> bool:

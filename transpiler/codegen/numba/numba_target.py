@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.codegen.numba import scalar_text, whole_array_calls
+from calque.transpiler.codegen.numba import integer_text, scalar_text, whole_array_calls
 from calque.transpiler.codegen.numba.called_functions import HALF_POWERS, HOMES
 from calque.transpiler.codegen.numba.scalar_text import plain_type
 from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
@@ -37,7 +37,7 @@ _AS_THEY_ARE = (np.float64, np.complex128, np.int64)  # dtypes of Python numbers
 
 
 class Numba(Target):
-    """Kernels that Numba compiles."""
+    """Kernels that Numba compiles; a sum that is ``proven`` fits in 64 bits."""
 
     name = "numba"
     allocates = True
@@ -87,13 +87,14 @@ class Numba(Target):
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
         """The range of a loop: on threads, vectorized, or sequential."""
-        if options.get("parallel") is not False and worth_threads(s, depth):
+        threads = options.get("parallel") is not False and worth_threads(s, depth)
+        if threads and not integer_text.carries_wrapped(s):
             return "prange"
         return "vrange" if s.vector else "range"
 
     def call(self, s: Apply) -> str | None:
         """The template of a copy, view, cast or function that Numba spells differently; or None."""
-        if (text := scalar_text.of_a_number(s)) is not None:
+        if (text := scalar_text.of_a_number(s) or integer_text.python_integer(s)) is not None:
             return text
         if s.primitive is copy:
             return "{0}.copy()"
@@ -107,16 +108,23 @@ class Numba(Target):
             return "float(int({0}))"
         if s.primitive is astype and not s.out.type.ndim:
             real = s.out.type.dtype.kind not in "bc" and plain_type(s.args[0]).dtype.kind == "c"
-            return self.cast(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
+            text = self.cast(s.out.type.dtype).replace("{0}", "{0}.real" if real else "{0}")
+            return integer_text.whole(s, text)
         return None
 
     def operation(self, s: Apply) -> str | None:
         """The template of an operator or a scalar function that vectorizes; else None."""
+        if (text := self.wrapped(s)) is not None:
+            return text
         numbers = not any(isinstance(a, Var) and a.type.ndim for a in s.args)
         elementwise = s.primitive.kind == "elementwise" or s.primitive is where
         if not (numbers and elementwise) or s.out.type.ndim:
             return None
         return _power(s) or scalar_text.spelled(s)
+
+    def wrapped(self, s: Apply) -> str | None:
+        """The template of a 64-bit integer operation that may overflow; else None."""
+        return integer_text.wrapped(s)
 
     def operand_casts(self, s: Apply, text: str) -> list[np.dtype | None]:
         """For each operand, the dtype to cast it to where Numba promotes differently; else None."""

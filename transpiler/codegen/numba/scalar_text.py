@@ -130,6 +130,10 @@ def spelled(s: Apply) -> str | None:
         return "integer_power({0}, {1})"
     if primitive in _SHIFTS and _shifts_inside(s):
         return str(s.primitive.spelling)
+    if primitive is bounded and plain_type(s.args[0]).dtype.kind == "u":
+        return "bounded_unsigned({0}, {1}, {2})"
+    if scalar == "fmod" and s.out.type.dtype.kind in "iu":
+        return "integer_fmod({0}, {1})"
     if primitive is clip and s.out.type.dtype.kind == "f" and _is_ordered(*s.args[1:]):
         return "clipped({0}, {1}, {2})"
     if primitive.numba is not None:
@@ -176,7 +180,7 @@ def _alike(s: Apply) -> str | None:
     if any(plain_type(a).dtype != np.float64 for a in s.args if _has_type(a)):
         return None
     if s.primitive is python_round:
-        return None if s.params else "int(np.rint({0}))"
+        return None if s.params else "python_int(np.rint({0}))"
     if s.params.get("posinf") is not None or s.params.get("neginf") is not None:
         return None
     return template(s.primitive, s.args, s.params)

@@ -1,38 +1,37 @@
 """Integers as NumPy and Python have them, where Numba's are undefined: out of 64 bits."""
 
+from __future__ import annotations
+
 import numpy as np
-from numba import njit
-
-# what kernels call: sums in the order that is written
-helper = njit(error_model="numpy", fastmath=False, boundscheck=False)
+from numba.extending import register_jitable
 
 
-@helper
+@register_jitable
 def wrapped_sum(a, b):
     """``a + b`` modulo 2**64; of signed integers LLVM takes for granted that their sum fits."""
     return np.int64(np.uint64(np.int64(a)) + np.uint64(np.int64(b)))
 
 
-@helper
+@register_jitable
 def wrapped_difference(a, b):
     """``a - b`` modulo 2**64."""
     return np.int64(np.uint64(np.int64(a)) - np.uint64(np.int64(b)))
 
 
-@helper
+@register_jitable
 def wrapped_product(a, b):
     """``a * b`` modulo 2**64."""
     return np.int64(np.uint64(np.int64(a)) * np.uint64(np.int64(b)))
 
 
-@helper
+@register_jitable
 def wrapped_quotient(a, b):
     """``a // b`` modulo 2**64, 0 for zero; plain Numba divides the least integer by -1 to 0."""
     a, b = np.int64(a), np.int64(b)
     return wrapped_difference(0, a) if b == -1 else a // b
 
 
-@helper
+@register_jitable
 def integer_quotient(a, b):
     """The quotient of Python's integers, wrapped: ZeroDivisionError for zero."""
     if b == 0:
@@ -40,8 +39,8 @@ def integer_quotient(a, b):
     return wrapped_quotient(a, b)
 
 
-@helper
-def wrapped_power(a, n):
+@register_jitable
+def integer_power(a, n):
     """``a ** n`` modulo 2**64, for n from 0 on."""
     found, square, rest = np.uint64(1), np.uint64(np.int64(a)), np.uint64(n)
     while rest != 0:
@@ -52,7 +51,7 @@ def wrapped_power(a, n):
     return np.int64(found)
 
 
-@helper
+@register_jitable
 def whole_exponent(n):
     """The exponent of an integer; ValueError for one below zero."""
     if n < 0:
@@ -60,7 +59,7 @@ def whole_exponent(n):
     return n
 
 
-@helper
+@register_jitable
 def shift_count(n):
     """The number of bits by which Python shifts; ValueError for a number below zero."""
     if n < 0:
@@ -68,7 +67,7 @@ def shift_count(n):
     return n
 
 
-@helper
+@register_jitable
 def power_base(a, b):
     """The base of ``a ** b`` in Python: ZeroDivisionError for zero to a negative power."""
     if a == 0 and b < 0:
@@ -76,7 +75,7 @@ def power_base(a, b):
     return a
 
 
-@helper
+@register_jitable
 def int64_of(x):
     """``np.int64`` of a float: the least integer for NaN, and for what is out of range."""
     if -9223372036854775808.0 <= x < 9223372036854775808.0:
@@ -84,7 +83,7 @@ def int64_of(x):
     return np.int64(-9223372036854775808)
 
 
-@helper
+@register_jitable
 def int32_of(x):
     """``np.int32`` of a float: the least integer for NaN, and for what is out of range."""
     if -2147483648.0 <= x < 2147483648.0:
@@ -92,7 +91,7 @@ def int32_of(x):
     return np.int32(-2147483648)
 
 
-@helper
+@register_jitable
 def uint64_of(x):
     """``np.uint64`` of a float, as processors have it."""
     if 9223372036854775808.0 <= x < 18446744073709551616.0:
@@ -100,7 +99,7 @@ def uint64_of(x):
     return np.uint64(int64_of(x))
 
 
-@helper
+@register_jitable
 def python_int(x):
     """``int`` of a float, which 64 bits hold."""
     if x != x:
@@ -112,7 +111,7 @@ def python_int(x):
     return np.int64(x)
 
 
-@helper
+@register_jitable
 def python_size(x):
     """``int`` of a float that is only compared with sizes, or an index: what is larger is as good.
 
@@ -124,7 +123,7 @@ def python_size(x):
     return python_int(x)
 
 
-@helper
+@register_jitable
 def checked_index(index, size):
     """An index counted from the start; IndexError where an axis of this size has no such place."""
     place = np.int64(index)
@@ -135,7 +134,7 @@ def checked_index(index, size):
     return place
 
 
-@helper
+@register_jitable
 def bounded(number, low, high):
     """An integer; OverflowError where it is not between the bounds."""
     if number < low or number > high:
@@ -143,7 +142,7 @@ def bounded(number, low, high):
     return number
 
 
-@helper
+@register_jitable
 def bounded_unsigned(number, low, high):
     """An unsigned integer, if in bounds; Numba compares it with signed ones as floats."""
     if number > np.uint64(high):
@@ -151,7 +150,7 @@ def bounded_unsigned(number, low, high):
     return number
 
 
-@helper
+@register_jitable
 def quotient(a, b):
     """``a // b`` of Python numbers: ZeroDivisionError for zero."""
     if b == 0:
@@ -159,7 +158,7 @@ def quotient(a, b):
     return a // b
 
 
-@helper
+@register_jitable
 def remainder(a, b):
     """``a % b`` of Python numbers: ZeroDivisionError for zero."""
     if b == 0:
@@ -167,28 +166,22 @@ def remainder(a, b):
     return a % b
 
 
-@helper
-def lshift(a, b, bits):
-    """``a << b`` of integers of so many bits: zero where none is left."""
-    return a << b if 0 <= b < bits else a ^ a
+@register_jitable
+def lshift(a, b):
+    """``a << b`` in 64 bits: zero where none is left."""
+    return a << b if 0 <= b < 64 else a ^ a
 
 
-@helper
-def rshift(a, b, bits):
-    """``a >> b`` of integers of so many bits: 0 or -1 where none is left."""
-    return a >> b if 0 <= b < bits else (a >> (bits - 1)) >> 1
+@register_jitable
+def rshift(a, b):
+    """``a >> b`` in 64 bits: 0 or -1 where none is left."""
+    return a >> b if 0 <= b < 64 else (a >> 63) >> 1
 
 
-@helper
+@register_jitable
 def integer_fmod(a, b):
     """The remainder with the sign of ``a``; by zero it is zero."""
     if b == 0:
         return b
     found = a % b
     return found - b if found != 0 and (found < 0) != (a < 0) else found
-
-
-@helper
-def integer_sign(x):
-    """-1, 0 or 1."""
-    return np.int64(x > 0) - np.int64(x < 0)
