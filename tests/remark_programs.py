@@ -204,6 +204,28 @@ def differences_of_sums(x):
     return s[1:] * s[:-1]
 
 
+def projected(A, B, C):
+    n, m = A.shape
+    for r in range(n):
+        for k in range(m):
+            total = 0.0
+            for i in range(n):
+                total += C[i] * A[i, k]
+            B[k] += total * A[r, k]
+    return B
+
+
+def back_on_itself(A, B, C):
+    n, m = A.shape
+    for r in range(n):
+        for k in range(m):
+            total = 0.0
+            for i in range(n):
+                total += C[i] * A[i, k]
+            C[k] += total * A[r, k]
+    return C
+
+
 def line(u):
     for _ in range(3):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -284,6 +306,12 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("interchange_outward", picked, (VECTOR, np.arange(12))),
         *("stays: * has an index that is not proven to be in bounds", "x = 0.5 * x[k]"),
+    ),
+    ("interchange", projected, (MATRIX, VECTOR, VECTOR), REWRITTEN, "for k in range(m):"),
+    (
+        *("interchange", back_on_itself, (MATRIX, VECTOR, VECTOR)),
+        "stays: the sum of * and * touch one element in different iterations",
+        "C[k] += total * A[r, k]",
     ),
     ("strip_recurrences", along_rows, (MATRIX, 0.5), REWRITTEN, "for i in range(n):"),
     (

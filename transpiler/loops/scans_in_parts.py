@@ -38,7 +38,7 @@ from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop, emit_fold, emit_loop
 from calque.transpiler.loops.loop_reductions import Scanned, counts, is_scan, scans
-from calque.transpiler.loops.schedule.loop_splitting import bounds_of_part
+from calque.transpiler.loops.schedule.parts import bounds_of_part
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, subtract

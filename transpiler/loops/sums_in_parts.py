@@ -52,7 +52,8 @@ from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.rewrite import cloned_loop, derived
 from calque.transpiler.loops.carried_dependences import made_by
 from calque.transpiler.loops.loop_reductions import LoopReduction, along_memory, counts, reductions
-from calque.transpiler.loops.schedule.loop_splitting import bounds_of_part, split_before
+from calque.transpiler.loops.schedule.loop_splitting import split_before
+from calque.transpiler.loops.schedule.parts import bounds_of_part
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract

@@ -54,8 +54,8 @@ def _turned(s: For, builder: Builder, divides: Divides) -> list[Statement] | Non
     turned = _interchanged(s, builder, divides)
     if isinstance(turned, Refused):
         split = Expansion(s, builder).split()
-        if split is None:
-            missed(builder, "interchange", s, turned)
+        if split is None or isinstance(split, Refused):
+            missed(builder, "interchange", s, split or turned)
             return None
         before, summing, rest = split
         turned = _interchanged(summing, builder, divides)

@@ -27,7 +27,6 @@ from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.loops.nest import last_versions
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
-from calque.transpiler.primitives.elementwise import add, floor_divide, multiply
 from calque.transpiler.primitives.indexing import getitem, update
 
 _PLACE = {"index": (Slot(0),)}
@@ -89,11 +88,3 @@ def _array_of(number: Var, loop: For) -> Var:
 def _kept(number: Var, array: Var, index: Var) -> Apply:
     version, out = (Var(array.type, array.name) for _ in range(2))
     return Apply((out,), update, (version, number, index), _PLACE, number.origin, proven=True)
-
-
-def bounds_of_part(part: Any, iterations: Any, parts: Any) -> tuple[Any, Any]:
-    """The first iteration of part number ``part``, and the first one after it."""
-    first = apply(floor_divide, apply(multiply, part, iterations), parts)
-    last = apply(floor_divide, apply(multiply, apply(add, part, 1), iterations), parts)
-    first.atom.name, last.atom.name = "first", "last"
-    return first.atom, last.atom

@@ -15,7 +15,7 @@ from calque.transpiler.ir.core import Atom, Block, For, Statement, Var
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.elementwise import add
+from calque.transpiler.primitives.elementwise import add, floor_divide, multiply
 from calque.transpiler.primitives.scalars import smaller_integer
 
 
@@ -42,6 +42,14 @@ def strip_mine(start: Any, stop: Any, size: int, name: str, builder: Builder) ->
         if isinstance(end, Var):
             end.name = word
     return Strips(atom(count), counter.atom, bounds.statements, ends)
+
+
+def bounds_of_part(part: Any, iterations: Any, parts: Any) -> tuple[Any, Any]:
+    """The first iteration of part number ``part``, and the first one after it."""
+    first = apply(floor_divide, apply(multiply, part, iterations), parts)
+    last = apply(floor_divide, apply(multiply, apply(add, part, 1), iterations), parts)
+    first.atom.name, last.atom.name = "first", "last"
+    return first.atom, last.atom
 
 
 def split_at(loop: For, where: Var, builder: Builder) -> list[Statement]:

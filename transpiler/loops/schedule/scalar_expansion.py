@@ -45,90 +45,98 @@ class Expansion:
     before: list[Statement] = field(default_factory=list)  # the new statements before the loops
     rows: list[Var] = field(default_factory=list)
 
-    def split(self) -> tuple[list[Statement], For, For] | None:
-        """The statements that make the rows, the summing loop, and the rest; None if not split."""
+    def split(self) -> tuple[list[Statement], For, For] | Refused | None:
+        """The statements that make the rows, the summing loop, and the rest, or the reason.
+
+        None if no inner loop sums.
+        """
         body = self.loop.body.statements
         inner = [s for s in body if isinstance(s, For)]
-        if len(inner) != 1 or not all(isinstance(s, (Apply, For)) for s in body):
+        sums = [k for s in inner for k, phi in enumerate(s.phis) if not phi.type.ndim]
+        if len(inner) != 1 or not sums:
             return None
         at = body.index(inner[0])
         first, within, rest = body[:at], inner[0], body[at + 1 :]
-        if not rest or not self._plain(first, within, rest) or not self._in_order(within):
-            return None
-        sums = [k for k, phi in enumerate(within.phis) if not phi.type.ndim]
-        if not sums or not self._make_rows(within, sums):
-            return None
+        refused = self._unfit(first, within, rest) or self._late(rest)
+        refused = refused or self._crossing(within) or self._make_rows(within, sums)
+        if refused is not None:
+            return refused
         summing = self._summing(first, within, sums)
         return self.before, summing, self._rest(first, within, rest, sums, summing)
 
-    def _plain(self, first: Sequence[Statement], within: For, rest: Sequence[Statement]) -> bool:
-        """True if the body computes scalars, sums in ``within``, then uses only elements."""
+    def _unfit(
+        self, first: Sequence[Statement], within: For, rest: Sequence[Statement]
+    ) -> Refused | None:
+        """The reason unless the body computes scalars, then sums, then goes on."""
         loop, carried = self.loop, {*self.loop.phis}
-        if loop.step not in (1, -1):
-            return False
+        if loop.step not in (1, -1) or not rest:
+            return Refused("it does not count by one, or only sums", (loop.origin,))
         if not {loop.index, within.index} <= self.builder.dim_values.keys():
-            return False
-        if not all(isinstance(s, Apply) for s in within.body.statements):
-            return False
+            return Refused("the range of {0} is not known", (within.origin,))
+        for s in (*within.body.statements, *first, *rest):
+            if not isinstance(s, Apply):
+                return Refused("{0} is a loop or a branch beside the sum", (s.origin,))
         numbers = {phi for phi in loop.phis if not phi.type.ndim}
-        early = core.free_vars(Block([*first, within], []))
-        if not numbers.isdisjoint(early):
-            return False
+        if not numbers.isdisjoint(core.free_vars(Block([*first, within], []))):
+            return Refused("{0} uses a scalar of the iteration before", (within.origin,))
         for s in first:
-            assert isinstance(s, Apply)
-            arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+            arrays = [a for a in core.operands(s) if isinstance(a, Var) and a.type.ndim]
             if any(o.type.ndim for o in s.outs) or not carried.isdisjoint(arrays):
-                return False
+                return Refused("{0} uses an array before the sum", (s.origin,))
         for init, phi in zip(within.inits, within.phis, strict=True):
             known = isinstance(init, Var) and init in carried
             if not (known if phi.type.ndim else isinstance(init, np.generic) and not phi.type.weak):
-                return False
-        return all(self._of_elements(s) for s in rest)
+                return Refused("{0} begins with what an iteration computes", (within.origin,))
+        return None
 
-    def _of_elements(self, s: Statement) -> bool:
-        assert isinstance(s, Apply)
-        arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
-        if not arrays:
-            return not any(o.type.ndim for o in s.outs)
-        return is_access(s) and arrays == [s.args[0]] and is_element(s, self.builder)
+    def _late(self, rest: Sequence[Statement]) -> Refused | None:
+        """The reason if a statement after the sum uses more than elements of arrays."""
+        for s in rest:
+            assert isinstance(s, Apply)
+            arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim]
+            if not arrays and not any(o.type.ndim for o in s.outs):
+                continue
+            if not arrays or not (is_access(s) and arrays == [s.args[0]]):
+                return Refused("{0} uses a whole array after the sum", (s.origin,))
+            if not is_element(s, self.builder):
+                return Refused("{0} uses more than an element at a known index", (s.origin,))
+        return None
 
-    def _in_order(self, within: For) -> bool:
-        """True if no iteration's sums touch an element that another iteration's rest accesses.
+    def _crossing(self, within: For) -> Refused | None:
+        """The reason if an iteration's sums touch an element that another's rest accesses.
 
         Elements that both only add to do not count.
         """
         nest = build_general(self.loop, self.builder)
         if isinstance(nest, Refused):
-            return False
+            return nest
         followed = nest.counters([self.loop, within]) | nest.invariant()
         accesses = [a.known_by(followed) for a in nest.accesses]
         counter = self.builder.dim_values[self.loop.index]
-        return all(
-            (a.adds and b.adds)
-            or dependence_distance(a, b, counter, self.builder) in (None, 0)
-            for a in accesses
-            for b in accesses
-            if a.loops[-1] is within and b.loops[-1] is self.loop
-        )
+        for a in (a for a in accesses if a.loops[-1] is within):
+            for b in (b for b in accesses if b.loops[-1] is self.loop and not (a.adds and b.adds)):
+                if dependence_distance(a, b, counter, self.builder) not in (None, 0):
+                    said = "the sum of {0} and {1} touch one element in different iterations"
+                    return Refused(said, (a.statement.origin, b.statement.origin))
+        return None
 
-    def _make_rows(self, within: For, sums: Sequence[int]) -> bool:
-        """Make rows of the sums' initial values, one element per iteration; False if it cannot."""
+    def _make_rows(self, within: For, sums: Sequence[int]) -> Refused | None:
+        """Make rows of the sums' initial values, one element per iteration; or the reason."""
         loop, builder = self.loop, self.builder
         with builder.block() as made, builder.at(loop.origin):
             if loop.step == 1:
                 low, size = wrap(loop.start), wrap(loop.stop)
             else:
                 low, size = wrap(loop.stop) + 1, wrap(loop.start) + 1
-            if not positive(builder.dim_of(low) + 1, builder):
-                return False
-            if not builder.dims.nonnegative(builder.dims.resolve(builder.dim_of(size))):
-                return False
+            many = builder.dims.resolve(builder.dim_of(size))
+            if not positive(builder.dim_of(low) + 1, builder) or not builder.dims.nonnegative(many):
+                return Refused("its range may be below zero", (loop.origin,))
             for k in sums:
                 row = FUNCTIONS[np.full]((size,), within.inits[k], within.phis[k].type.dtype).atom
                 row.name = within.phis[k].name and f"{within.phis[k].name}_row"
                 self.rows.append(row)
         self.before = made.statements
-        return True
+        return None
 
     def _summing(self, first: Sequence[Statement], within: For, sums: Sequence[int]) -> For:
         """The first loop, whose inner loop adds to the rows."""
