@@ -226,6 +226,12 @@ def back_on_itself(A, B, C):
     return C
 
 
+def smoothed(u):
+    for i in range(1, u.size):
+        u[i] = 0.5 * u[i - 1] + np.sin(u[i])
+    return u
+
+
 def line(u):
     for _ in range(3):
         u[1:-1] = 0.5 * (u[:-2] + u[2:])
@@ -406,6 +412,12 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("fuse_scans", differences_of_sums, (VECTOR,)),
         *("stays: * goes over other elements", "return s[1:] * s[:-1]"),
+    ),
+    ("map_to_threads", halved, (VECTOR,), REWRITTEN, "for i in range(u.size):"),
+    (
+        *("map_to_threads", smoothed, (VECTOR,)),
+        "stays: * reads u[i - 1], which it stored in the previous iteration (distance 1)",
+        "u[i] = 0.5 * u[i - 1] + np.sin(u[i])",
     ),
     ("double_buffer", line, (VECTOR,), REWRITTEN, "u[1:-1] = 0.5 * (u[:-2] + u[2:])"),
     (

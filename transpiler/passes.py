@@ -332,6 +332,7 @@ KERNEL_PASSES = (
         needs=[ELEMENTS, INSIDE, OWN_PHIS],
         makes=[INDEPENDENT],
         when=_on_grid,
+        explains=True,
     ),
     Pass(
         *("fuse_scans", lambda w: fuse_scans(w.function, w.builder)),
