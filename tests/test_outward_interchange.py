@@ -13,7 +13,7 @@ from sampling import sampled
 
 import calque
 from calque.transpiler.errors import CalqueError
-from calque.transpiler.loops import outward_interchange
+from calque.transpiler.loops.policies import outward_interchange
 
 pytest.importorskip("numba")
 

@@ -25,7 +25,6 @@ from calque.transpiler.loops.hoisted_products import hoist_products
 from calque.transpiler.loops.index_set_splitting import split_index_set
 from calque.transpiler.loops.integer_checks import check_integers
 from calque.transpiler.loops.invariant_phis import remove_invariant_phis
-from calque.transpiler.loops.outward_interchange import interchange_outward
 from calque.transpiler.loops.parallelize import (
     demote_parallel_to_serial,
     estimate_parallel_work,
@@ -35,6 +34,7 @@ from calque.transpiler.loops.policies.array_contraction import contract
 from calque.transpiler.loops.policies.crossing_splitting import split_at_crossing
 from calque.transpiler.loops.policies.distribution import distribute
 from calque.transpiler.loops.policies.interchange import interchange
+from calque.transpiler.loops.policies.outward_interchange import interchange_outward
 from calque.transpiler.loops.policies.row_fusion import fuse_rows
 from calque.transpiler.loops.policies.scan_fusion import fuse_scans
 from calque.transpiler.loops.policies.thread_mapping import map_to_threads

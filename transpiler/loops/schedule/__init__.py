@@ -2,6 +2,6 @@
 
 In comes a loop with what a policy wants of it; out comes the rewritten loop, or ``Refused`` with
 the reason. Read ``private_arrays``, with ``privatization``: privatize, contract and expand; then
-``permutation``; ``parts``: strip-mine and split at; ``tasks``, with ``scalar_expansion`` and
-``loop_splitting``: distribute; ``body_fusion``: fuse.
+``permutation``, and ``element_loops``: permute; ``parts``: strip-mine and split at; ``tasks``, with
+``scalar_expansion`` and ``loop_splitting``: distribute; ``body_fusion``: fuse.
 """
