@@ -13,10 +13,12 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Var
 from calque.transpiler.ir.types import DimLike
+from calque.transpiler.loops.index_set_splitting import split_index_set
 from calque.transpiler.loops.nest import LoopNest, NestAccess, build
 from calque.transpiler.loops.schedule.parts import split_at, strip_mine
 from calque.transpiler.loops.schedule.permutation import Permutation
 from calque.transpiler.primitives.elementwise import add, floor_divide, multiply, subtract
+from calque.transpiler.primitives.extrema import maximum, minimum
 from calque.transpiler.primitives.scalars import min_
 
 isl = pytest.importorskip("islpy")
@@ -68,6 +70,8 @@ def computed(atom: Atom, builder: Builder, names: dict[Var, str]) -> str:
         multiply: f"({left} * {right})",
         floor_divide: f"floor(({left}) / {right})",
         min_: f"min({left}, {right})",
+        minimum: f"min({left}, {right})",
+        maximum: f"max({left}, {right})",
     }
     return texts[made.primitive]
 
@@ -132,6 +136,43 @@ def test_strips_have_the_same_iterations_in_order(start: int, size: int) -> None
     other = inside.replace("s", "s2").replace("j", "j2")
     late = f"[n] -> {{ [s, j, s2, j2] : n >= 0 and {inside} and {other} and s < s2 and j >= j2 }}"
     assert isl.Set(late).is_empty()
+
+
+BAND = """
+f(x: float64[n], h: float64[n, n])
+    t.0: int = size of axis(x, axis=0)
+    h.1: float64[n, n] = for i in range(0, t.0, 1) carrying h.2: float64[n, n] = h:
+        h.3: float64[n, n] = for j in range({start}, t.0, 1) carrying h.4: float64[n, n] = h.2:
+            t.1: int = {shifted}
+            same: bool = np.equal(i, t.1)
+            one: float64 = np.where(same, 1.0, 0.0)
+            v: float64 = getitem(x, j, index=(Slot(position=0),)) as proven
+            w: float64 = np.sin(v)
+            u: float64 = np.multiply(one, w)
+            h.5: float64[n, n] = update(h.4, u, i, j, index=(Slot(position=0), Slot(position=1))) as proven
+            yield h.5
+        yield h.3
+    yield h.1
+"""
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 1])
+@pytest.mark.parametrize("start", [0, 1])
+def test_parts_at_a_band_have_the_same_iterations_in_order(offset: int, start: int) -> None:
+    shifted = f"np.add(j, {offset})" if offset >= 0 else f"np.subtract(j, {-offset})"
+    function, builder = parse(BAND.format(shifted=shifted, start=start))
+    split_index_set(function, builder, lambda s: True, lambda s: False)
+    outer = next(s for s in function.body.statements if isinstance(s, For) and s.phis[0].type.ndim == 2)
+    parts = [s for s in outer.body.statements if isinstance(s, For)]
+    names = {outer.index: "i", outer.stop: "n"}
+    ends = [[computed(a, builder, names) for a in (s.start, s.stop)] for s in parts]
+    known = f"[n, i] -> {{ [j] : 0 <= i < n and {start} <= n and "
+    first, band, last = (isl.Set(f"{known} {low} <= j < {high} }}") for low, high in ends)
+    whole = isl.Set(f"{known} {start} <= j < n }}")
+    assert first.union(band).union(last) == whole
+    assert isl.Set(f"{known} j + {offset} = i }}").intersect(whole).is_subset(band)
+    for early, late in ((first, band), (band, last), (first, last)):
+        assert early.lex_ge_set(late).is_empty()
 
 
 def indexed(pick: random.Random, inner: str, lines: list[str]) -> str:

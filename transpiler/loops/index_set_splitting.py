@@ -30,10 +30,11 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, loop_index, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
 from calque.transpiler.ir.remarks import Refused, applied, missed
-from calque.transpiler.ir.rewrite import derived, emit_fold, renewed
+from calque.transpiler.ir.rewrite import emit_fold, renewed
 from calque.transpiler.loops.accesses import element_index, same_index
 from calque.transpiler.loops.bounds import is_inside_without_iterations
 from calque.transpiler.loops.fusion_groups import weight
+from calque.transpiler.loops.schedule.parts import ends_loop, part
 from calque.transpiler.loops.virtual_arrays import load, stored
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import empty
@@ -134,7 +135,7 @@ class DiagonalBand:
             return Refused(f"{{0}} compares counters in a band of {_WIDEST} elements or more", here)
         return found
 
-    def _parts(self, inner: For, met: dict[Var, int]) -> list[Statement]:
+    def _parts(self, inner: For, met: dict[Var, int]) -> list[For]:
         """The inner loop as three: before the band, along it, and after it."""
         rows: dict[Var, Var] = {}
         away = self._again(inner.body, dict.fromkeys(met, False), set(met))
@@ -142,20 +143,16 @@ class DiagonalBand:
         for value in self._worth(away, inner.index):
             rows[value] = self._row(value, away, inner)
         low, high = self._band(met, inner)
-        made: list[Statement] = []
+        made: list[For] = []
         ends: Sequence[Atom] = inner.inits
         for start, stop in ((inner.start, low), (low, high), (high, inner.stop)):
             band = start is low
             if not band and self._adds_nothing(away, inner):
                 continue
-            inits, outs = ends, tuple(map(_like, inner.outs))
             source, known = (inner.body, {}) if band else (away, rows)
-            made.append(self._part(inner, (start, stop), (inits, outs), source, known))
-            ends = outs
-        last = made[-1]
-        assert isinstance(last, For)
-        last.outs = inner.outs
-        self.builder.definitions.update(dict.fromkeys(inner.outs, last))
+            made.append(self._part(inner, (start, stop), ends, source, known))
+            ends = made[-1].outs
+        ends_loop(inner, made[-1], self.builder)
         return made
 
     def _band(self, met: dict[Var, int], inner: For) -> tuple[Atom, Atom]:
@@ -206,28 +203,26 @@ class DiagonalBand:
         self,
         inner: For,
         bounds: tuple[Atom, Atom],
-        carried: tuple[Sequence[Atom], Sequence[Var]],
+        inits: Sequence[Atom],
         source: Block,
         rows: dict[Var, Var],
     ) -> For:
         """The loop over a part of its range; values that have a row are read from it."""
-        mapping: dict[Var, Atom] = {}
-        phis = renewed(self.builder, inner.phis, mapping)
-        (counter,) = renewed(self.builder, [inner.index], mapping)
-        with self.builder.block() as read, self.builder.at(inner.origin):
-            for value, row in rows.items():
-                found = load(Array(row), [Array(counter)])
-                found.atom.name = value.name
-                mapping[value] = found.atom
-        body = self._again(source, mapping, set(rows))
-        body.statements[:0] = read.statements
-        _drop_unread(body)
-        inits, outs = carried
-        span = {"index": counter, "start": bounds[0], "stop": bounds[1], "step": 1}
-        parts = {"outs": tuple(outs), "phis": phis, "inits": tuple(inits), "body": body}
-        facts = {"parallel": inner.parallel, "vector": inner.vector}
-        made = derived(inner, **span, **parts, **facts)
-        self.builder.note(made)
+        (counter,) = renewed(self.builder, [inner.index])
+
+        def write(mapping: dict[Var, Atom]) -> Block:
+            with self.builder.block() as read, self.builder.at(inner.origin):
+                for value, row in rows.items():
+                    found = load(Array(row), [Array(counter)])
+                    found.atom.name = value.name
+                    mapping[value] = found.atom
+            body = self._again(source, mapping, set(rows))
+            body.statements[:0] = read.statements
+            _drop_unread(body)
+            return body
+
+        made = part(inner, counter, bounds, inits, write, self.builder)
+        made.parallel, made.vector = inner.parallel, inner.vector
         return made
 
     def _again(self, body: Block, mapping: dict[Var, Atom], known: set[Var]) -> Block:
@@ -243,7 +238,7 @@ class DiagonalBand:
             if folded is not None:
                 mapping[s.out] = folded
                 continue
-            outs = tuple(map(_like, s.outs))
+            outs = tuple(o.again() for o in s.outs)
             new = Apply(outs, s.primitive, tuple(args), s.params, s.origin, s.proven)
             mapping.update(zip(s.outs, outs, strict=True))
             values.update((o, values[b]) for b, o in zip(s.outs, outs) if b in values)
@@ -356,7 +351,3 @@ def _drop_unread(body: Block) -> None:
 
 def _vars(atoms: Sequence[Atom]) -> list[Var]:
     return [a for a in atoms if isinstance(a, Var)]
-
-
-def _like(var: Var) -> Var:
-    return Var(var.type, var.name, var.origin)

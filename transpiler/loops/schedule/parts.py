@@ -6,7 +6,7 @@ caller knows that the iteration is in the loop's range.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +64,39 @@ def split_at(loop: For, where: Var, builder: Builder) -> list[Statement]:
         below, above = ((here + 1, start), (stop + 1, here - 1))
     first = _part(loop, (loop.start, where), below, loop.inits, builder)
     mapping: dict[Var, Atom] = {loop.index: where, **dict(zip(loop.phis, first.outs, strict=True))}
-    middle = _copy(loop, mapping, here, builder)
+    middle = cloned(builder, loop.body, mapping, _counters(loop, here, builder))
     last = _part(loop, (atom(after), loop.stop), above, middle.results, builder)
+    ends_loop(loop, last, builder)
+    return [first, *middle.statements, *bounds.statements, last]
+
+
+def ends_loop(loop: For, last: For, builder: Builder) -> None:
+    """Let the results of a loop be those of its last part."""
     last.outs = loop.outs
     builder.definitions.update(dict.fromkeys(loop.outs, last))
-    return [first, *middle.statements, *bounds.statements, last]
+
+
+def part(
+    loop: For,
+    counter: Var,
+    ends: tuple[Atom, Atom],
+    inits: Sequence[Atom],
+    write: Callable[[dict[Var, Atom]], Block],
+    builder: Builder,
+    counters: Mapping[str, DimLike] | None = None,
+) -> For:
+    """The loop over a part of its iterations, which begins with ``inits``.
+
+    ``write`` gives the body, from a map of the loop's counter and carried values to the new ones;
+    ``counters`` is that of ``copy_facts``.
+    """
+    mapping: dict[Var, Atom] = {loop.index: counter}
+    phis = renewed(builder, loop.phis, mapping, counters)
+    outs = tuple(out.again() for out in loop.outs)  # values after a part of the iterations
+    span = {"index": counter, "start": ends[0], "stop": ends[1], "body": write(mapping)}
+    made = derived(loop, outs=outs, phis=phis, inits=tuple(inits), **span)
+    builder.note(made)
+    return made
 
 
 def _part(
@@ -80,20 +108,12 @@ def _part(
 ) -> For:
     """The loop over a part of its iterations; its counter is known to be within ``reach``."""
     counter = loop_index(*reach, loop.index.name)
-    mapping: dict[Var, Atom] = {loop.index: counter.atom}
-    here = builder.dim_of(counter)
-    phis = renewed(builder, loop.phis, mapping, _counters(loop, here, builder))
-    outs = tuple(out.again() for out in loop.outs)  # values after a part of the iterations
-    body = _copy(loop, mapping, here, builder)
-    parts = {"outs": outs, "phis": phis, "inits": tuple(inits), "body": body}
-    made = derived(loop, index=counter.atom, start=ends[0], stop=ends[1], **parts)
-    builder.note(made)
-    return made
+    counters = _counters(loop, builder.dim_of(counter), builder)
 
+    def write(mapping: dict[Var, Atom]) -> Block:
+        return cloned(builder, loop.body, mapping, counters)
 
-def _copy(loop: For, mapping: dict[Var, Atom], counter: DimLike, builder: Builder) -> Block:
-    """A copy of a loop's body with another counter."""
-    return cloned(builder, loop.body, mapping, _counters(loop, counter, builder))
+    return part(loop, counter.atom, ends, inits, write, builder, counters)
 
 
 def _counters(loop: For, counter: DimLike, builder: Builder) -> dict[str, DimLike]:
