@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
@@ -82,6 +82,14 @@ def is_element(s: Apply, builder: Builder) -> bool:
 def same_index(left: ElementIndex, right: ElementIndex) -> bool:
     """True if two indices are known and equal; ``-1`` and ``n - 1`` do not count as equal."""
     return left == right and None not in left
+
+
+def reads_stored(read: object, store: Apply, builder: Builder) -> TypeGuard[Apply]:
+    """True if ``read`` reads the element that ``store`` overwrites, at a known index."""
+    if not isinstance(read, Apply) or read.primitive is not getitem:
+        return False
+    there = read.args[0] is store.args[0]
+    return there and same_index(element_index(read, builder), element_index(store, builder))
 
 
 def apart(left: ElementIndex, right: ElementIndex, builder: Builder) -> bool:

@@ -38,6 +38,7 @@ from calque.transpiler.loops.accesses import (
     apart,
     element_index,
     is_element,
+    reads_stored,
     same_index,
 )
 from calque.transpiler.loops.bounds import is_inside_without_iterations
@@ -104,13 +105,7 @@ def _reads(
 ) -> bool:
     """True if ``value`` is a read of the element that ``store`` overwrites."""
     read = made_by.get(value) if isinstance(value, Var) else None
-    return (
-        isinstance(read, Apply)
-        and read.primitive is getitem
-        and read.args[0] is store.args[0]
-        and is_element(read, builder)
-        and same_index(element_index(read, builder), element_index(store, builder))
-    )
+    return reads_stored(read, store, builder) and is_element(read, builder)
 
 
 class _Stores:
@@ -189,12 +184,7 @@ class _Stores:
         if not _is_zero(zero.args[1]) or not isinstance(more, Var):
             return False
         read = self.builder.definitions.get(more)
-        if not isinstance(read, Apply) or read.primitive is not getitem:
-            return False
-        same = read.args[0] is zero.args[0] and read in self.block.statements
-        return same and same_index(
-            element_index(read, self.builder), element_index(zero, self.builder)
-        )
+        return reads_stored(read, zero, self.builder) and read in self.block.statements
 
 
 def _is_zero(value: Atom) -> bool:

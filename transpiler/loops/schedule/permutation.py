@@ -18,7 +18,7 @@ from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.uses import count_uses
-from calque.transpiler.loops.accesses import element_index
+from calque.transpiler.loops.accesses import reads_stored
 from calque.transpiler.loops.code_motion import once
 from calque.transpiler.loops.dependence import ANYWHERE, dependence_distance
 from calque.transpiler.loops.nest import LoopNest, NestAccess
@@ -139,18 +139,13 @@ class Permutation:
                 if not isinstance(value, Apply) or value.primitive is not add:
                     return False
                 read = [self.builder.definitions.get(v) for v in value.args]
-                there = [r for r in read if isinstance(r, Apply) and self._reads_there(r, s)]
+                there = [r for r in read if reads_stored(r, s, self.builder)]
                 once = (count_uses(inner.body, v.out) <= 1 for v in (value, *there[:1]))
                 if not there or not all(once):
                     return False
                 summed.add(there[0])
         reads = [x.statement for x in (a, b) if not x.writes]
         return all(r in summed for r in reads)
-
-    def _reads_there(self, read: Apply, store: Apply) -> bool:
-        if read.primitive is not getitem or read.args[0] is not store.args[0]:
-            return False
-        return element_index(read, self.builder) == element_index(store, self.builder)
 
     def _order(self, inner: For) -> int:
         return self.loop.body.statements.index(inner)

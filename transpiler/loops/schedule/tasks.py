@@ -63,8 +63,11 @@ class TaskLoop:
 
     def find_tasks(self) -> None:
         """Set the tasks, and whether iterations are independent as they are."""
-        stores = [self._task(s) for s in self.loop.body.statements if is_plain_store(s)]
-        self.tasks = [*stores, *map(self._sum, self.nest.numbers)]
+        body = self.loop.body
+        stores = [Task([s]) for s in body.statements if is_plain_store(s)]
+        stores = [self._needing(t, t.stores[0].args[1:]) for t in stores]
+        sums = [self._needing(Task([], k), [body.results[k]]) for k in self.nest.numbers]
+        self.tasks = [*stores, *sums]
         self.independent = self._free(stores, self.tasks)
 
     def _is_sum(self, k: int) -> bool:
@@ -77,13 +80,6 @@ class TaskLoop:
             return False
         uses, first = self.nest.uses, made.args[0] is phi or made.primitive is add
         return first and uses.count(phi) == 1 and phi in made.args and uses.count(total) == 1
-
-    def _task(self, store: Apply) -> Task:
-        return self._needing(Task([store]), store.args[1:])
-
-    def _sum(self, k: int) -> Task:
-        """The task of the sum that is carried at position ``k``."""
-        return self._needing(Task([], k), [self.loop.body.results[k]])
 
     def _needing(self, task: Task, values: Sequence[Atom]) -> Task:
         """Add the statements that ``values`` need, and all accesses, to a task."""
