@@ -21,6 +21,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Function, Var
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.inequalities import CONSTANT, combined, solvable
+from calque.transpiler.ir.versions import Versions, of_plain_stores
 from calque.transpiler.primitives.indexing import update
 
 
@@ -42,7 +43,8 @@ def remove_dead_stores(
         if isinstance(atom, Var):
             reads.readers.setdefault(atom, []).append(end)
     where = {id(p.statement): p for p in reads.places}
-    over = _overwriting(reads)
+    versions = Versions.within(function.body, taken=of_plain_stores)
+    over = _overwriting(reads, versions)
     dropped: dict[Var, Atom] = {}
     for out in stores:
         made = reads.definitions.get(out)
@@ -50,7 +52,8 @@ def remove_dead_stores(
             continue
         own = where[id(made)]
         gone = {v for v, (loop, link) in over.items() if _overwritten(reads, own, loop, link)}
-        later = [place for v in reads.derived(out, gone) for place in reads.readers.get(v, ())]
+        after = versions.later(out, without=gone)  # in which its elements may still stand
+        later = [place for v in after for place in reads.readers.get(v, ())]
         if not any(may_reach(reads, own, place) for place in later):
             reads.home[id(made)].statements.remove(made)
             dropped[out] = made.args[0]
@@ -60,7 +63,7 @@ def remove_dead_stores(
     return set(dropped)
 
 
-def _overwriting(reads: Reads) -> dict[Var, tuple[For, Apply]]:
+def _overwriting(reads: Reads, versions: Versions) -> dict[Var, tuple[For, Apply]]:
     """Results of loops that store at their counter in each iteration, with the loop and the store.
 
     Only loops whose bounds are the same wherever they stand.
@@ -74,23 +77,12 @@ def _overwriting(reads: Reads) -> dict[Var, tuple[For, Apply]]:
         if any(name in reads.inside for end in ends for name in end):
             continue
         for out, phi, after in zip(loop.outs, loop.phis, loop.body.results, strict=True):
-            for link in _links(reads, loop, phi, after):
+            stores = versions.stores(after)
+            if not stores or stores[-1].args[0] is not phi or not all(map(is_plain_store, stores)):
+                continue
+            for link in stores:
                 if link.primitive is update and elements_of(link) == [loop.index]:
                     found[out] = loop, link
-    return found
-
-
-def _links(reads: Reads, loop: For, phi: Var, after: Atom) -> list[Apply]:
-    """The stores of each iteration into a carried array; empty if it does anything else to it."""
-    found: list[Apply] = []
-    while after is not phi:
-        made = reads.definitions.get(after) if isinstance(after, Var) else None
-        if not is_plain_store(made):
-            return []
-        if reads.home[id(made)] is not loop.body:
-            return []
-        found.append(made)
-        after = made.args[0]
     return found
 
 

@@ -29,7 +29,7 @@ from calque.transpiler.autodiff.loop_invariants import hoist_loop_invariants
 from calque.transpiler.autodiff.reverse_loop import Adjoints, LoopAttempt
 from calque.transpiler.autodiff.rule_expansion import expand_rules, remove_rule_markers
 from calque.transpiler.autodiff.tape.policy import Recorder
-from calque.transpiler.autodiff.tape.versions import shape_source
+from calque.transpiler.autodiff.tape.restored_versions import shape_source
 from calque.transpiler.autodiff.unbroadcast import (
     carried_number,
     is_zero,

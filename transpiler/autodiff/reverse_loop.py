@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler.autodiff.tape.restored_versions import current_versions, restorable_versions
 from calque.transpiler.autodiff.tape.trip_counts import own_counter, reversed_range
-from calque.transpiler.autodiff.tape.versions import current_versions, restorable_versions
 from calque.transpiler.autodiff.unbroadcast import (
     carried_number,
     is_zero,
@@ -25,10 +25,11 @@ from calque.transpiler.autodiff.usage_flags import UsageFlags
 from calque.transpiler.ir import core
 from calque.transpiler.ir.arrays import type_of
 from calque.transpiler.ir.builder import Array, loop_index
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Var, While
 from calque.transpiler.ir.dead_code import prune
 from calque.transpiler.ir.rewrite import emit_loop
 from calque.transpiler.ir.types import INT, ArrayType
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.primitives.growing import room
 from calque.transpiler.primitives.smooth import may_be_infinite
 
@@ -134,23 +135,9 @@ class LoopAttempt:
 
     def _grows(self, k: int) -> bool:
         """True if iterations enlarge carried array ``k``; its adjoint keeps the final capacity."""
-        carried: set[Any] = {self.s.phis[k]}
-        before = 0
-        while len(carried) > before:
-            before = len(carried)
-            for s in core.walk(self.s.body):
-                match s:
-                    case Apply() if s.primitive.kind == "store" and s.args[0] in carried:
-                        if s.primitive is room:
-                            return True
-                        carried.update(s.outs)
-                    case For() | While():
-                        pairs = zip(s.phis, s.inits, s.outs, strict=True)
-                        carried.update(v for p, i, o in pairs if i in carried for v in (p, o))
-                    case If():
-                        arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)
-                        carried.update(o for o, *results in arms if carried & {*results})
-        return False
+        versions = Versions.within(self.s.body)
+        made = map(versions.made.get, versions.later(self.s.phis[k]))
+        return any(isinstance(s, Apply) and s.primitive is room for s in made)
 
     def _index(self) -> Array:
         if isinstance(self.s, For):

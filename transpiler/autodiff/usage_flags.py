@@ -25,7 +25,9 @@ import numpy as np
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, wrap
 from calque.transpiler.ir.core import Apply, Block, For, If, Var, While
+from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.types import ArrayType, dim_symbols
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.primitives.guards import guard_of, note_guard, whole
 from calque.transpiler.primitives.selections import NEVER, Selection, both, either, flagged, written
 from calque.transpiler.primitives.smooth import is_smooth
@@ -231,26 +233,15 @@ class _CarriedAdjoint:
 
 def _by_element(value: Any, phi: Var) -> bool:
     """True if iterations add to elements, or to parts, of an adjoint."""
-    definitions = current().definitions
-    pending = [value.atom if isinstance(value, Array) else value]
-    seen = {phi}
-    while pending:
-        var = pending.pop()
-        if not isinstance(var, Var) or var in seen:
-            continue
-        seen.add(var)
-        match definitions.get(var):
-            case Apply() as s if s.primitive.kind == "store":
-                if any(item not in (None, slice(None)) for item in s.params["index"]):
-                    return True
-                pending.append(s.args[0])
-            case If() as s:
-                place = s.outs.index(var)
-                pending += [s.then.results[place], s.orelse.results[place]]
-            case For() as s:
-                place = s.outs.index(var)
-                pending += [s.inits[place], s.body.results[place]]
-    return False
+    versions = Versions(current().definitions)
+    earlier = versions.earlier(value.atom if isinstance(value, Array) else value, until=(phi,))
+    stores = (versions.made[v] for v in earlier if v in versions.made)
+    return any(
+        item not in (None, slice(None))
+        for s in stores
+        if is_store(s)
+        for item in s.params["index"]
+    )
 
 
 def iterated(s: For | While, count: Any, rank: int) -> Selection | None:

@@ -7,7 +7,7 @@ affine, or that may be negative and so count from the end, is assumed to agree w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +30,7 @@ from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, combined, solvable
 from calque.transpiler.ir.path_conditions import SIDES, comparisons_where
 from calque.transpiler.ir.types import dim_symbols
-from calque.transpiler.primitives.indexing import getitem, update, update_add
+from calque.transpiler.primitives.indexing import getitem, update
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,6 @@ class Reads:
     places: list[ProgramPoint] = field(default_factory=list)
     home: dict[int, Block] = field(default_factory=dict)
     definitions: dict[Var, Statement] = field(default_factory=dict)
-    flows: dict[Var, list[Var]] = field(default_factory=dict)  # the same memory, later
     readers: dict[Var, list[ProgramPoint]] = field(default_factory=dict)
     inside: set[Hashable] = field(default_factory=set)  # symbols that differ between iterations
     loops: dict[Var, tuple[For | While, ...]] = field(default_factory=dict)  # around a value
@@ -85,7 +84,6 @@ class Reads:
                 taken = ((s.test, inner is s.then),) if isinstance(s, If) else ()
                 self.add(inner, around, tests + taken)
             self._sizes(s.outs, loops)
-            self._flow(s)
             for atom in self._read(s):
                 if isinstance(atom, Var) and atom.type.ndim:
                     self.readers.setdefault(atom, []).append(place)
@@ -98,21 +96,6 @@ class Reads:
         else:
             self.steady |= new - self.inside
 
-    def _flow(self, s: Statement) -> None:
-        pairs: list[tuple[Atom, Var]] = []
-        match s:
-            case Apply(primitive=primitive) if primitive is update or primitive is update_add:
-                pairs = [(s.args[0], s.outs[0])]
-            case If():
-                for arm in (s.then, s.orelse):
-                    pairs += zip(arm.results, s.outs)
-            case For() | While():
-                for targets in (s.phis, s.outs):
-                    pairs += [*zip(s.inits, targets), *zip(s.body.results, targets)]
-        for source, target in pairs:
-            if isinstance(source, Var):
-                self.flows.setdefault(source, []).append(target)
-
     def _read(self, s: Statement) -> Iterable[Atom]:
         match s:
             case Apply(primitive=primitive) if primitive.kind == "size":
@@ -122,16 +105,6 @@ class Reads:
             case For() | While():
                 return ()  # the initial values flow into them
         return core.operands(s)
-
-    def derived(self, start: Var, without: Collection[Var] = ()) -> list[Var]:
-        """The versions in which a store's element may still stand."""
-        found, pending = {start: None}, [start]
-        while pending:
-            for later in self.flows.get(pending.pop(), ()):
-                if later not in found and later not in without:
-                    found[later] = None
-                    pending.append(later)
-        return list(found)
 
 
 def may_reach(reads: Reads, store: ProgramPoint, read: ProgramPoint) -> bool:

@@ -23,15 +23,15 @@ import numpy as np
 from calque.transpiler.algebra.bitwise_equality import operations
 from calque.transpiler.autodiff.tape.counters import count_again, counters_of
 from calque.transpiler.autodiff.tape.ragged_storage import FlatSaves
-from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
-from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
-from calque.transpiler.autodiff.tape.unsaved_elements import KeptElements, Sources
-from calque.transpiler.autodiff.tape.versions import (
+from calque.transpiler.autodiff.tape.restored_versions import (
     current_versions,
     restorable_versions,
     source_of_branch,
     use_versions,
 )
+from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
+from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
+from calque.transpiler.autodiff.tape.unsaved_elements import KeptElements, Sources
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.blocks import (

@@ -24,7 +24,7 @@ from calque.transpiler.autodiff.tape.access_order import (
     expression_of,
     may_reach,
 )
-from calque.transpiler.autodiff.tape.versions import versions_after
+from calque.transpiler.autodiff.tape.restored_versions import versions_after
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder, wrap

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.versions import Versions
 
 
 def use_versions(
@@ -54,45 +55,16 @@ def current_versions(restored: dict[Var, Array]) -> dict[Var, Var]:
 
 def source_of_branch(s: If, position: int) -> Var | None:
     """The version before a branch, if its arms only store into the array; else None."""
-    sources = []
-    for arm in (s.then, s.orelse):
-        chain = _chain(arm, arm.results[position])
-        if chain is None:
-            return None
-        sources.append(chain[0])
-    return sources[0] if sources[0] is sources[1] else None
+    return Versions.within(Block([s])).before(s.outs[position])
 
 
 def _chain(block: Block, result: Atom) -> tuple[Var, set[Var]] | None:
     """Follow stores back from a result to an outer Var; return it and the versions passed."""
-    here = {o: s for s in block.statements for o in s.outs}
-    versions: set[Var] = set()
-    while isinstance(result, Var) and result in here:
-        made = here[result]
-        versions.add(result)
-        match made:
-            case Apply(primitive=primitive) if primitive.kind == "store":
-                result = made.args[0]
-            case For() | While():
-                k = made.outs.index(result)
-                inner = restorable_versions(made, k)
-                if inner is None:
-                    return None
-                versions |= inner
-                result = made.inits[k]
-            case If():
-                position = made.outs.index(result)
-                source = source_of_branch(made, position)
-                if source is None:
-                    return None
-                for arm in (made.then, made.orelse):
-                    chain = _chain(arm, arm.results[position])
-                    assert chain is not None
-                    versions |= chain[1]
-                result = source
-            case _:
-                return None
-    return (result, versions) if isinstance(result, Var) else None
+    versions = Versions.within(block)
+    start = versions.start(block, result)
+    if start is None:
+        return None
+    return start, {v for v in versions.earlier(result) if isinstance(v, Var)} - {start}
 
 
 def restorable_versions(s: For | While, k: int) -> set[Var] | None:
