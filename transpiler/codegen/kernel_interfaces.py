@@ -6,32 +6,21 @@ ends; and a variable that a call must pass may be unset on some path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.ir.core import (
-    UNDEFINED,
-    Apply,
-    Atom,
-    Block,
-    Effect,
-    For,
-    If,
-    Kernel,
-    Var,
-    While,
-)
-from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir import core
+from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, Block, Effect, If, Kernel, Var
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.growing import room, widened
 
 
 def is_assigned(var: Var, kernel: Kernel, program: PrintedProgram, groups: Groups) -> bool:
     """True if a kernel assigns to the variable of a value, beside storing into an argument."""
-    for now in _versions(var, program, kernel.params):
-        if isinstance(now, Var):
-            before, made = _before(now, program), program.definition.get(now)
+    versions = program.once(_Reached)
+    for now in versions.earlier(var, until=kernel.params):
+        if isinstance(now, Var) and now not in kernel.params:
+            before, made = versions.sources(now), program.definition.get(now)
             if isinstance(made, Apply) and made.primitive in (room, widened):
                 return True  # a new array, if it was enlarged
             if not before or not all(groups.together(now, atom) for atom in before):
@@ -41,39 +30,29 @@ def is_assigned(var: Var, kernel: Kernel, program: PrintedProgram, groups: Group
 
 def may_be_unset(var: Var, program: PrintedProgram) -> bool:
     """True if a value may be undefined on some path."""
-    return any(v is UNDEFINED for v in _versions(var, program))
+    return any(v is UNDEFINED for v in program.once(_Reached).earlier(var))
 
 
 def type_given(var: Var, kernel: Kernel, program: PrintedProgram) -> ArrayType:
     """The type of a kernel's result: a NumPy scalar if one of its possible sources is."""
-    versions = [v for v in _versions(var, program, kernel.params) if isinstance(v, Var)]
-    return next((v.type for v in versions if not v.type.weak), var.type)
+    found = program.once(_Reached).earlier(var, until=kernel.params)
+    types = (v.type for v in found if isinstance(v, Var) and v not in kernel.params)
+    return next((t for t in types if not t.weak), var.type)
 
 
-def _versions(var: Var, program: PrintedProgram, known: Iterable[Var] = ()) -> list[Atom]:
-    """A value and its sources through stores, branches and loops, not followed past ``known``."""
-    found: dict[Atom, None] = {}
-    outside = set(known)
-    pending: list[Atom] = [var]
-    while pending:
-        now = pending.pop()
-        if now not in found and now not in outside:
-            found[now] = None
-            pending += _before(now, program) if isinstance(now, Var) else ()
-    return list(found)
+class _Reached(Versions):
+    """The versions on paths that are left by no error: an arm that ends with a raise gives none."""
 
+    def __init__(self, program: PrintedProgram):
+        super().__init__(Versions.within(program.body).made)
 
-def _before(var: Var, program: PrintedProgram) -> tuple[Atom, ...]:
-    """The values that a value may be, one step back; none if it is computed."""
-    match program.definition.get(var):
-        case Apply() as s if is_store(s):
-            return s.args[:1]
-        case If() as s:
-            k = s.outs.index(var)
-            return tuple(b.results[k] for b in (s.then, s.orelse) if not _leaves(b))
-        case For() | While() as s:
-            return (s.phis[s.outs.index(var)],)
-    return program.carried.get(var, ())
+    def sources(self, var: Atom) -> tuple[Atom, ...]:
+        """The values one of which ``var`` is, on those paths."""
+        s = self.made.get(var) if isinstance(var, Var) else None
+        if not isinstance(s, If) or not any(map(_leaves, core.blocks_of(s))):
+            return super().sources(var)
+        k = s.outs.index(var)
+        return tuple(arm.results[k] for arm in core.blocks_of(s) if not _leaves(arm))
 
 
 def _leaves(block: Block) -> bool:

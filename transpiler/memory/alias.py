@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import wrap
-from calque.transpiler.ir.core import Apply, Statement, Var
-from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_basic
 from calque.transpiler.primitives.indexing import getitem, update
@@ -72,18 +72,15 @@ def _write_back(
     if not isinstance(base, Var) or not isinstance(last, Var) or uses[last] != 1:
         return None
     block = program.block_of[id(final)]
-    first: Apply | None = None
-    made: Statement | None = program.definition.get(last)
-    while isinstance(made, Apply) and is_store(made) and program.block_of[id(made)] is block:
-        first = made
-        made = program.definition.get(made.args[0]) if isinstance(made.args[0], Var) else None
-    if first is None or not isinstance(made, Apply) or made.primitive is not getitem:
+    stores = Versions(program.definition).stores(last)
+    made = program.definition.get(stores[-1].args[0]) if stores else None
+    if not isinstance(made, Apply) or made.primitive is not getitem:
         return None
     same = made.args == (base, *dynamic) and made.params["index"] == final.params["index"]
     if not same or not made.out.type.ndim or program.block_of[id(made)] is not block:
         return None
     if live.after(final) & program.bit(base) or _read_between(
-        program, live, base, first, final
+        program, live, base, stores[-1], final
     ):
         return None
     return WriteBack(base, made.out, last, made, final)

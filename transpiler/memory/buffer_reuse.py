@@ -28,6 +28,7 @@ from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.ir.undefined_values import unfilled
 from calque.transpiler.ir.verdicts import OTHER, Verdict
+from calque.transpiler.ir.versions import Versions, of_indexed_stores
 from calque.transpiler.loops.backward_slice import early
 from calque.transpiler.loops.parallelize import worth_threads
 from calque.transpiler.loops.virtual_arrays import stored
@@ -138,44 +139,15 @@ class _Mover:
         A result of a branch or a loop is a version if it has the array's sizes on every path:
         memory of another size cannot hold the next iteration's array.
         """
-        versions, found = {array}, {array}
-
-        def join(outs: Sequence[Var], sources: Sequence[Atom]) -> None:
-            if not found.isdisjoint(_vars(sources)):
-                found.update(outs)
-            fit = all(isinstance(a, Var) and self._equal_sizes(a, array) for a in sources)
-            if fit and not versions.isdisjoint(_vars(sources)):
-                versions.update(outs)
-
-        def visit(block: Block) -> None:
-            for s in block.statements:
-                match s:
-                    case Apply() if is_indexed_store(s):
-                        join(s.outs, s.args[:1])
-                    case Apply():
-                        if any(o.type.ndim for o in s.outs) and not found.isdisjoint(
-                            _vars(s.args)
-                        ):
-                            found.update(s.outs)
-                    case If():
-                        visit(s.then)
-                        visit(s.orelse)
-                        results = zip(s.then.results, s.orelse.results, strict=True)
-                        for out, arms in zip(s.outs, results, strict=True):
-                            join((out,), arms)
-                    case For() | While():
-                        before = -1
-                        while len(found) + len(versions) != before:
-                            before = len(found) + len(versions)
-                            for inner in core.blocks_of(s):
-                                visit(inner)
-                            for out, phi, *ends in zip(
-                                s.outs, s.phis, s.inits, s.body.results, strict=True
-                            ):
-                                join((phi, out), (phi, *ends))
-
-        visit(block)
-        return versions, found
+        linked = Versions.within(block, taken=of_indexed_stores)
+        other = {
+            var
+            for var in linked.made
+            for a in linked.sources(var)
+            if not isinstance(a, Var) or not self._equal_sizes(a, array)
+        }
+        showing = Versions.within(block, taken=_shown).later(array)
+        return {*linked.later(array, without=other)}, {*showing}
 
     def _equal_sizes(self, one: Var, other: Var) -> bool:
         dims = self.builder.dims
@@ -235,6 +207,13 @@ class _Mover:
         )
         loop.vector = not any(isinstance(t, For) for t in loop.body.statements)
         return Array(loop.outs[0])
+
+
+def _shown(s: Apply) -> tuple[Atom, ...]:
+    """The operands whose memory an array that a statement makes may share."""
+    if is_indexed_store(s):
+        return s.args[:1]
+    return s.args if any(o.type.ndim for o in s.outs) else ()
 
 
 def _last(array: Var, versions: set[Var], block: Block) -> Var:

@@ -6,6 +6,7 @@ from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
 from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.bufferize import CopyLocation, Memory, copy_locations, settle
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram
@@ -19,7 +20,7 @@ def place_copies(program: PrintedProgram) -> Memory:
     memory = _settle(program)
     for position, result in sorted(program.function.written.items()):
         param, value = program.function.params[position], program.body.results[result]
-        if isinstance(value, Var) and not _same_array(program, value, param, set()):
+        if isinstance(value, Var) and {*Versions.within(program.body).origins(value)} != {param}:
             store = _store_final(program, param, value, result)
             memory = _settle(program)
             if store.args[0] is not param:
@@ -189,31 +190,3 @@ def _note_starts(program: PrintedProgram, memory: Memory) -> None:
         made = program.definition.get(start)
         if isinstance(made, Apply) and made.primitive is indexing.copy:
             _note_argument(program, memory, made.args[0], made)
-
-
-def _same_array(program: PrintedProgram, value: Atom, param: Var, seen: set[Var]) -> bool:
-    """True if a value is a version of a parameter on every path, made by in-place stores."""
-    if value is param or (isinstance(value, Var) and value in seen):
-        return True
-    if not isinstance(value, Var):
-        return False
-    seen.add(value)
-    made = program.definition.get(value) or _binder(program, value)
-    sources: list[Atom] = []
-    match made:
-        case Apply() if is_store(made):
-            sources = [made.args[0]]
-        case core.If():
-            k = made.outs.index(value)
-            sources = [made.then.results[k], made.orelse.results[k]]
-        case For() | While():
-            k = (made.outs if value in made.outs else made.phis).index(value)
-            sources = [made.inits[k], made.body.results[k]]
-    return bool(sources) and all(_same_array(program, a, param, seen) for a in sources)
-
-
-def _binder(program: PrintedProgram, phi: Var) -> Statement | None:
-    for s in core.walk(program.body):
-        if phi in core.bound_vars(s):
-            return s
-    return None

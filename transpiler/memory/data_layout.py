@@ -28,17 +28,16 @@ from calque.transpiler.ir.core import (
     Effect,
     For,
     Function,
-    If,
     Slot,
     Var,
     While,
 )
 from calque.transpiler.ir.effects import is_access, is_indexed_store
 from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.loops.accesses import element_index, template_of
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import empty, full, space, zeros
-from calque.transpiler.primitives.indexing import getitem
 
 _NEW = (empty, zeros, space, full)
 
@@ -56,7 +55,7 @@ class _Kept:
 
     new: Apply
     builder: Builder
-    versions: set[Var] = field(default_factory=set)
+    versions: frozenset[Var] = frozenset()
     accesses: list[tuple[Apply, tuple[For | While, ...]]] = field(default_factory=list)
     makers: list[Apply] = field(default_factory=list)  # allocations of all versions
     turned: list[tuple[Block, Apply]] = field(default_factory=list)  # transposes of the array
@@ -64,7 +63,7 @@ class _Kept:
     def put_in_order(self, function: Function) -> None:
         """Permute the axes, if every use is of one element and all agree on the last axis."""
         body = function.body
-        self.versions = _versions(self.new.out, body)
+        self.versions = Versions.within(body).family(self.new.out)
         if not self.versions.isdisjoint([*function.params, *_vars(body.results)]):
             return
         if not self._visit(body, ()):
@@ -173,30 +172,6 @@ class _Kept:
 def _deepest(place: DimLike, counters: Sequence[frozenset[str]]) -> int:
     """The position of the last loop whose counter is in an index; -1 for none."""
     return max((k for k, c in enumerate(counters) if dim_symbols(place) & c), default=-1)
-
-
-def _versions(array: Var, body: Block) -> set[Var]:
-    """All variables that hold versions of an array through stores, loops and branches."""
-    found = {array}
-    links: list[tuple[Var, list[Atom]]] = []
-    for s in core.walk(body):
-        match s:
-            case Apply() if is_access(s) and s.primitive is not getitem:
-                links.append((s.outs[0], [s.args[0]]))
-            case If():
-                arms = zip(s.outs, s.then.results, s.orelse.results, strict=True)
-                links += [(out, [*results]) for out, *results in arms]
-            case For() | While():
-                carried = zip(s.outs, s.phis, s.inits, s.body.results, strict=True)
-                for out, phi, init, result in carried:
-                    links += [(phi, [init, result, out]), (out, [phi])]
-    while True:
-        before = len(found)
-        for var, others in links:
-            if var in found or not found.isdisjoint(_vars(others)):
-                found.update((var, *_vars(others)))
-        if len(found) == before:
-            return found
 
 
 def _permute(s: Apply, order: Sequence[int]) -> None:

@@ -11,7 +11,8 @@ After, a copy of it is the result.
 
 from __future__ import annotations
 
-from calque.transpiler.ir.core import Apply, Atom, Function, If, Statement, Var, walk
+from calque.transpiler.ir.core import Apply, Atom, Function, If, Var, walk
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.shapes import read_only
 
@@ -20,12 +21,13 @@ _DERIVED = "reverse"  # the phase of statements that a transformation made
 
 def copy_escaping_views(function: Function, transformed: bool) -> None:
     """Copy read-only results, in place; without ``transformed``, adjoints only."""
-    definitions = {out: s for s in walk(function.body) for out in s.outs}
+    made_by = {o: s for s in walk(function.body) if isinstance(s, (Apply, If)) for o in s.outs}
+    versions = Versions(made_by, _viewed)
     made: dict[Atom, Var] = {}
     for k, result in enumerate(function.body.results):
         if not isinstance(result, Var) or not result.type.ndim:
             continue
-        closed = _closed(result, definitions)
+        closed = _closed(result, versions)
         if closed is None or not (transformed or closed.phase == _DERIVED):
             continue
         if result not in made:
@@ -35,22 +37,15 @@ def copy_escaping_views(function: Function, transformed: bool) -> None:
         function.body.results[k] = made[result]
 
 
-def _closed(result: Atom, definitions: dict[Var, Statement]) -> Statement | None:
+def _closed(result: Atom, versions: Versions) -> Apply | None:
     """The statement that makes the read-only view that a result is or views; None if writable."""
-    pending, seen = [result], set[Var]()
-    while pending:
-        var = pending.pop()
-        if not isinstance(var, Var) or var in seen:
-            continue
-        seen.add(var)
-        match definitions.get(var):
-            case Apply() as s if s.primitive.view_back is read_only:
-                return s
-            case Apply() as s if s.primitive.view_back is not None:
-                pending.append(s.args[0])
-            case If() as s:
-                place = s.outs.index(var)
-                pending += [s.then.results[place], s.orelse.results[place]]
-            case _:
-                pass
+    for var in versions.earlier(result):
+        s = versions.made.get(var)
+        if isinstance(s, Apply) and s.primitive.view_back is read_only:
+            return s
     return None
+
+
+def _viewed(s: Apply) -> tuple[Atom, ...]:
+    """The array that a view is of."""
+    return s.args[:1] if s.primitive.view_back not in (None, read_only) else ()

@@ -30,8 +30,9 @@ from calque.transpiler.codegen.text.spelling import dtype_name
 from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, If, Statement, Var, While
-from calque.transpiler.ir.effects import is_access, is_plain_store
+from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.target import Target
+from calque.transpiler.ir.versions import Versions, of_plain_stores
 from calque.transpiler.primitives import random, scalars
 from calque.transpiler.primitives.elementwise import (
     add,
@@ -241,22 +242,9 @@ def _has_parallel(s: Statement) -> bool:
 
 def _keeps_arrays(s: For | While) -> bool:
     """True if each array that a loop carries keeps its memory: kernels swap no pointers."""
-    made = {o: t for t in core.walk(s.body) for o in t.outs}
-
-    def begins(atom: Any) -> set[Any]:
-        """The arrays of which ``atom`` may be a later version."""
-        match made.get(atom):
-            case Apply() as t if is_plain_store(t):
-                return begins(t.args[0])
-            case For() | While() as t:
-                return begins(t.inits[t.outs.index(atom)])
-            case If() as t:
-                k = t.outs.index(atom)
-                return begins(t.then.results[k]) | begins(t.orelse.results[k])
-        return {atom}
-
+    versions = Versions.within(s.body, taken=of_plain_stores)
     carried = zip(s.phis, s.body.results, strict=True)
-    return all(begins(result) == {phi} for phi, result in carried if phi.type.ndim)
+    return all({*versions.origins(end)} == {phi} for phi, end in carried if phi.type.ndim)
 
 
 def _has_c_types(s: Apply) -> bool:

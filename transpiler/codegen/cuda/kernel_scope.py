@@ -18,8 +18,9 @@ from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shi
 from calque.transpiler.codegen.launcher import Launcher
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, For, If, Kernel, Var, While
-from calque.transpiler.ir.effects import is_plain_store, stored_by, stored_into
+from calque.transpiler.ir.core import Apply, For, Kernel, Var
+from calque.transpiler.ir.effects import stored_by, stored_into
+from calque.transpiler.ir.versions import Versions, of_plain_stores
 from calque.transpiler.primitives.indexing import checked_index
 
 
@@ -61,7 +62,7 @@ class KernelScope:
                     # values of several types may share a variable
                     dtypes[own] = np.promote_types(v.type.dtype, dtypes.get(own, v.type.dtype))
                     self.types[own] = "Index" if index else c_type(dtypes[own])
-        self._before = _versions_before(kernel)
+        self._versions = Versions.within(kernel.body, taken=of_plain_stores)
         stores = stored_by(kernel.body.statements) | stored_into(kernel.body.statements)
         self.stored = {self.names_of(self.given(v)) for v in stores}
         self.arrays: dict[str, Var] = {}
@@ -76,9 +77,7 @@ class KernelScope:
 
     def given(self, array: Var) -> Var:
         """The kernel's parameter of which ``array`` is the first or a later version."""
-        while array in self._before:
-            array = self._before[array]
-        return array
+        return next(self._versions.origins(array))
 
     def named_alike(self, values: Sequence[Var]) -> tuple[int, ...]:
         """For each array parameter, the number of the first one that shares its name and memory."""
@@ -354,21 +353,6 @@ class KernelScope:
         if len(line) > 100:
             line = f"void {title}(\n    " + _filled(texts) + ")"
         return [head, line, "{", *body, "}"]
-
-
-def _versions_before(kernel: Kernel) -> dict[Var, Var]:
-    """For each array version that a kernel defines, the version before it, in the same memory."""
-    found: dict[Var, Var] = {}
-    for s in core.walk(kernel.body):
-        match s:
-            case Apply() if is_plain_store(s):
-                found[s.out] = s.args[0]
-            case For(phis=phis, inits=inits, outs=outs) | While(phis=phis, inits=inits, outs=outs):
-                found.update(zip(phis, inits, strict=True))
-                found.update(zip(outs, inits, strict=True))
-            case If(outs=outs, then=then):
-                found.update(zip(outs, then.results, strict=True))
-    return {new: old for new, old in found.items() if new.type.ndim}
 
 
 def _filled(texts: list[str]) -> str:

@@ -33,15 +33,16 @@ import gast
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import Notes
 from calque.transpiler.codegen.text.spelling import call, name, target
-from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
+from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.types import ArrayType, DimLike
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.bufferize import Memory
-from calque.transpiler.memory.printed_program import PrintedProgram, indices
+from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.creation import empty, full, ones, zeros
 from calque.transpiler.primitives.shapes import flat, reshape
 
+Family = frozenset[Var]  # values that may share memory
 NEW = (empty, full, zeros, ones)
 _WHOLE = (*NEW, reshape, flat)
 _SMALL = 2**15  # bytes; the allocator reuses such blocks by itself
@@ -58,24 +59,23 @@ def donate(
     made = [line for line in body if hasattr(line, "made") and line.made.out.type.ndim]
     if len(made) < 2:
         return
-    families = _families(program, memory)
-    sources = _sources(program, memory, families)
+    family = _aliases(program, memory).family
     named: dict[str, list[Var]] = {}
     unnamed = expressions.folding.folded | expressions.paths.keys()
     for var in program.vars:
         if var.type.ndim and var not in unnamed:
             named.setdefault(expressions.names(var), []).append(var)
-    of = {text: {families[program.index[v]] for v in found} for text, found in named.items()}
+    of = {text: {*map(family, found)} for text, found in named.items()}
 
-    def touched(node: gast.Name) -> set[int]:
+    def touched(node: gast.Name) -> set[Family]:
         if node.id not in of or getattr(node, "shows", None) is None:
             return of.get(node.id, set())
-        return {families[program.index[node.shows]]}
+        return {family(node.shows)}
 
     arrays = []
     for line in made:
         text = expressions.names(line.made.out)
-        if len(of[text]) == 1 and sources[min(of[text])] == 1:
+        if len(of[text]) == 1 and _sources(program, memory, *of[text]) == 1:
             shown = {v.type.dims for v in named[text]}
             whole = all(_is_whole(program.definition.get(v)) for v in named[text])
             arrays.append(_Array(line, text, line.made.out.type, of[text], shown, whole))
@@ -95,7 +95,7 @@ class _Array:
     line: Any
     name: str
     type: ArrayType
-    families: set[int]
+    families: set[Family]
     shown: set[tuple[DimLike, ...]]  # the dimensions of all values with its name
     whole: bool  # True if each of these is the whole array
     first: int = -1
@@ -121,49 +121,25 @@ def _size(t: ArrayType) -> tuple[int, list[str]]:
     return known, sorted(str(d) for d in t.dims if not isinstance(d, int))
 
 
-def _families(program: PrintedProgram, memory: Memory) -> list[int]:
-    """For each Var, by number, the number of its alias set."""
-    parents = list(range(len(program.vars)))
+def _aliases(program: PrintedProgram, memory: Memory) -> Versions:
+    """The values that may share memory with each other, through loops and branches, too."""
 
-    def root(k: int) -> int:
-        while parents[k] != k:
-            parents[k] = k = parents[parents[k]]
-        return k
+    def held(s: Apply) -> list[Var]:
+        found = (program.members(memory.at(o) & ~memory.unwritable) for o in s.outs if o.type.ndim)
+        return [v for several in found for v in several if v.type.ndim]
 
-    def join(*atoms: Atom) -> None:
-        same = [root(program.index[a]) for a in atoms if isinstance(a, Var) and a.type.ndim]
-        for k in same:
-            parents[k] = min(same)
-
-    for k, held in enumerate(memory.of):
-        for other in indices(held & ~memory.unwritable) if program.vars[k].type.ndim else ():
-            join(program.vars[k], program.vars[other])
-    for s in core.walk(program.body):
-        match s:
-            case For() | While():
-                for group in zip(s.outs, s.phis, s.inits, s.body.results, strict=True):
-                    join(*group)
-            case If():
-                for arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                    join(*arms)
-    return [root(k) for k in range(len(parents))]
+    return Versions.within(program.body, taken=held)
 
 
-def _sources(program: PrintedProgram, memory: Memory, families: Sequence[int]) -> dict[int, int]:
-    """For each alias set, the number of arguments and statements that bring memory to it."""
-    found = dict.fromkeys(families, 0)
-    for var in program.function.params:
-        found[families[program.index[var]]] += 1
-    for s in core.walk(program.body):
-        if isinstance(s, Apply):
-            for out in s.outs:
-                brings = bool(out.type.ndim) and memory.at(out) == program.bit(out)
-                found[families[program.index[out]]] += brings
-    return found
+def _sources(program: PrintedProgram, memory: Memory, family: Family) -> int:
+    """The number of arguments and statements that bring memory to an alias set."""
+    brings = (v for v in family if memory.at(v) == program.bit(v))
+    made = (isinstance(program.definition.get(v), Apply) for v in brings)
+    return sum(v in family for v in program.function.params) + sum(made)
 
 
 def _note_uses(
-    body: Sequence[Any], arrays: Sequence[_Array], families: Callable[[gast.Name], set[int]]
+    body: Sequence[Any], arrays: Sequence[_Array], families: Callable[[gast.Name], set[Family]]
 ) -> None:
     """Note the lines that access each array's memory, under any name."""
     for k, line in enumerate(body):
