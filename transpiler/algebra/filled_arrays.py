@@ -2,52 +2,38 @@
 
 from __future__ import annotations
 
-from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, For, Function, If, Slot, Statement, Var, While
+from calque.transpiler.ir.core import Apply, Atom, Function, Slot, Var
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.primitives.creation import empty, space
 from calque.transpiler.primitives.indexing import update
 
 _EMPTY = (space, empty)
 
 
+def _updated(s: Apply) -> tuple[Atom, ...]:
+    """The array that ``x[index] = v`` goes on with: a sum has elements of other stores."""
+    return s.args[:1] if s.primitive is update else ()
+
+
 class Stored:
     """Finds the stores that may have written the elements of an array of a function."""
 
     def __init__(self, function: Function):
-        self.made: dict[Var, Statement] = {}
-        self.carries: dict[Var, For | While] = {}  # the loop of each phi
-        for s in core.walk(function.body):
-            self.made.update(dict.fromkeys(s.outs, s))
-            if isinstance(s, (For, While)):
-                self.carries.update(dict.fromkeys(s.phis, s))
+        self.versions = Versions.within(function.body, taken=_updated)
 
     def apply(self, atom: Atom) -> Apply | None:
         """The operation that an atom is the result of."""
-        s = self.made.get(atom) if isinstance(atom, Var) else None
+        s = self.versions.made.get(atom) if isinstance(atom, Var) else None
         return s if isinstance(s, Apply) else None
 
     def stores(self, array: Atom) -> list[Apply] | None:
         """All stores into an array that was created empty; None if it may have other elements."""
         found: list[Apply] = []
-        pending, seen = [array], set()
-        while pending:
-            now = pending.pop()
-            if not isinstance(now, Var):
-                return None
-            if now in seen:
-                continue
-            seen.add(now)
-            s = self.carries.get(now) or self.made.get(now)
-            if isinstance(s, (For, While)):
-                k = (s.phis if now in self.carries else s.outs).index(now)
-                pending += [s.inits[k], s.body.results[k]]
-            elif isinstance(s, If):
-                k = s.outs.index(now)
-                pending += [s.then.results[k], s.orelse.results[k]]
-            elif isinstance(s, Apply) and s.primitive is update:
-                found.append(s)
-                pending.append(s.args[0])
-            elif not isinstance(s, Apply) or s.primitive not in _EMPTY:
+        for version in self.versions.earlier(array):
+            made = self.apply(version)
+            if made is not None and made.primitive is update:
+                found.append(made)
+            elif made.primitive not in _EMPTY if made else not self.versions.sources(version):
                 return None
         return found
 

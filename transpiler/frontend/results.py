@@ -13,6 +13,7 @@ from collections.abc import Collection
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
+from calque.transpiler.ir.versions import Versions, of_nothing
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import copy
 
@@ -31,26 +32,9 @@ class Results:
         self.seen: set[tuple[int, int]] = set()  # statements and places that a result comes from
         self.claimed: dict[tuple[int, Var], int] = {}  # who hands an array on
         self._visit(body)
+        on_paths = Versions(self.made, of_nothing)
         for cell in cells:
-            self.given |= self._ends(cell._value)  # on all paths
-
-    def _ends(self, left: Atom) -> set[Var]:
-        """The Vars from which, on some path, an argument's last version is handed on."""
-        pending, seen, ends = [left], set[Var](), set[Var]()
-        while pending:
-            var = pending.pop()
-            if not isinstance(var, Var) or var in seen:
-                continue
-            seen.add(var)
-            s, k = self.made.get(var), self.place.get(var, 0)
-            match s:
-                case If():
-                    pending += [s.then.results[k], s.orelse.results[k]]
-                case For() | While():
-                    pending += [s.inits[k], s.body.results[k]]
-                case _:
-                    ends.add(var)
-        return ends
+            self.given |= {v for v in on_paths.origins(cell._value) if isinstance(v, Var)}
 
     def _visit(self, block: Block) -> None:
         for s in block.statements:

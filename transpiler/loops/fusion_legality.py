@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.loops.accesses import apart, differ, positive
 from calque.transpiler.loops.fusion_groups import Root
 
@@ -62,12 +63,9 @@ def same_iteration_reads(
 
 def stores_before(store: Root, roots: Sequence[Root]) -> list[Root]:
     """The stores, among the given roots, that made the array which ``store`` updates."""
-    makers = {r.out: r for r in roots if r.kind == "store"}
-    found: list[Root] = []
-    while store.kind == "store" and store.statement.args[0] in makers:
-        store = makers[store.statement.args[0]]
-        found.append(store)
-    return found
+    makers = {r.out: r for r in (*roots, store) if r.kind == "store"}
+    versions = Versions({v: r.statement for v, r in makers.items()})
+    return [makers[s.out] for s in versions.stores(store.out)[1:]]
 
 
 def versions_before(store: Root, roots: Sequence[Root]) -> set[Var]:

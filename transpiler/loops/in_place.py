@@ -10,9 +10,10 @@ from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Var, While
-from calque.transpiler.ir.effects import is_access, is_indexed_store, is_size
+from calque.transpiler.ir.core import Apply, Atom, Block, If, Statement, Var
+from calque.transpiler.ir.effects import is_access, is_size
 from calque.transpiler.ir.uses import reads
+from calque.transpiler.ir.versions import Versions, of_indexed_stores
 from calque.transpiler.loops.fusion_groups import Loop, Root, leaves
 from calque.transpiler.primitives.indexing import update
 
@@ -115,18 +116,11 @@ def _handed_on(block: Block) -> Iterator[Var]:
             yield from (a for a in inner.results if isinstance(a, Var))
 
 
-def versions(target: Atom, block: Block) -> Iterator[Var]:
-    """Yield an array, then its earlier versions before the stores of a block, latest first."""
-    made = {v: s for s in block.statements for v in s.outs}
-    while isinstance(target, Var):
-        yield target
-        match made.get(target):
-            case Apply() as s if is_indexed_store(s):
-                target = s.args[0]
-            case For() | While() as s:
-                target = s.inits[s.outs.index(target)]
-            case _:
-                return
+def versions(target: Atom, block: Block) -> list[Var]:
+    """An array, then its earlier versions before stores and loops of a block, latest first."""
+    made = {v: s for s in block.statements if not isinstance(s, If) for v in s.outs}
+    found = Versions(made, of_indexed_stores).earlier(target)
+    return [v for v in found if isinstance(v, Var)]
 
 
 class UsesOfOwned:

@@ -13,10 +13,11 @@ from calque.transpiler.errors import CalqueError, DivergentCollective, Unstackab
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, loop_index, wrap
-from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, Block, Effect, For, If, Var, While
+from calque.transpiler.ir.core import UNDEFINED, Apply, Atom, Block, Effect, If, Var
 from calque.transpiler.ir.effects import has_effects
 from calque.transpiler.ir.rewrite import cloned, emit_loop
 from calque.transpiler.ir.types import INT, ArrayType
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.primitives.axis_collectives import OWN
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.batched import (
@@ -432,21 +433,10 @@ class Values:
 
     def grown_axis(self, atom: Atom) -> int | None:
         """The axis along which an array may have got more places since an earlier version of it."""
-        made = self.builder.definitions.get(atom) if isinstance(atom, Var) else None
-        before: list[Atom] = []
-        match made:
-            case Apply(primitive=primitive, params=params) if primitive in (room, widened):
-                return params.get("axis", 0)
-            case Apply(primitive=primitive, args=args) if primitive.kind == "store":
-                before = [args[0]]
-            case If(outs=outs, then=then, orelse=orelse):
-                k = outs.index(atom)
-                before = [then.results[k], orelse.results[k]]
-            case For(outs=outs, body=body, inits=inits) | While(outs=outs, body=body, inits=inits):
-                k = outs.index(atom)
-                before = [body.results[k], inits[k]]
-        found = (self.grown_axis(a) for a in before)
-        return next((axis for axis in found if axis is not None), None)
+        versions = Versions(self.builder.definitions)
+        made = (versions.made.get(v) for v in versions.earlier(atom) if isinstance(v, Var))
+        grown = (s for s in made if isinstance(s, Apply) and s.primitive in (room, widened))
+        return next((s.params.get("axis", 0) for s in grown), None)
 
 
 def atom_of(value: Any) -> Atom:
