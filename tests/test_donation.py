@@ -53,8 +53,13 @@ def chosen(x, a, b, c):
     return np.sin(w @ b) + (y if x[0, 0] > 0 else w)
 
 
+def read_early(x, a, b, c):
+    y = np.tanh(x)
+    return y[0, 1] + np.linalg.det(np.cos(np.sort(y, axis=0)))
+
+
 ARGS = tuple(np.cos(np.arange(N * N) * f).reshape(N, N) / 8 for f in (1.0, 2.1, 3.2, 4.3))
-PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen]
+PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen, read_early]
 
 
 def handed(function):
@@ -96,6 +101,11 @@ def test_gradients(function):
 
 def test_what_takes_memory():
     assert len(handed(steps)) == 3
+
+
+def test_an_element_is_read_before_its_memory_is_given_away():
+    text = calque.source(calque.jit(read_early), *ARGS, stage="kernels")
+    assert text.index("y_now[0, 1]") < text.index("y is not read again")
 
 
 @pytest.mark.parametrize("function", [keeps_a_view, chosen])

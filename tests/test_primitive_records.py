@@ -55,7 +55,7 @@ WITHOUT: dict[str, set[str]] = {
     "batch": {
         *("axis_number", "checked_index", "constant", "np.arange of floats"),
         *("np.histogram of edges", "np.indices"),
-        *("np.tril_indices", "np.triu_indices", "solve_triangular"),
+        *("np.tril_indices", "np.triu_indices", "reshape of dead memory", "solve_triangular"),
     },
 }
 DECLARING = ("name", "method", "attribute", "op", "word", "suffix", "infix", "arithmetic", "numba")

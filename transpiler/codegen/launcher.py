@@ -22,7 +22,6 @@ import numpy as np
 from calque.transpiler.codegen.formed_errors import KernelErrors
 from calque.transpiler.codegen.kernel_forms import form, sort
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
-from calque.transpiler.codegen.numba.donation import NEW, donate
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
 from calque.transpiler.codegen.text.layout import WIDTH
 from calque.transpiler.codegen.text.spelling import (
@@ -37,6 +36,8 @@ from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, Effect, For, Kernel, Statement, Var
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.memory.donation import NEW
+from calque.transpiler.primitives.shapes import reused
 
 
 def _dtype(dtype: np.dtype) -> Any:
@@ -73,9 +74,8 @@ class Launcher(StatementWriter):
         return super().function_body()
 
     def finish(self, body: list[Any]) -> None:
-        """Create variables that may be unset, and let arrays reuse memory."""
+        """Create variables that may be unset."""
         body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
-        donate(body, self.program, self.memory, self.expressions, self.notes)
 
     def _block(self, block: Block, depth: int) -> list[Any]:
         """Write a block of the launcher with comments for phases only; kernels have the others."""
@@ -86,8 +86,6 @@ class Launcher(StatementWriter):
         written = [(s, lines) for s, lines in written if lines]
         phase, phases = "", self._phases([s for s, _ in written])
         for s, lines in written:
-            if isinstance(s, Apply) and s.primitive in NEW:
-                lines[-1].made = s
             now = phases[id(s)] if depth == 1 else ""
             if now and now != phase:
                 made += self._phase(now, bool(made))
@@ -117,6 +115,22 @@ class Launcher(StatementWriter):
         ahead = s.primitive.kind == "creation" and not self.expressions.inside
         made = ahead or s.primitive in NEW
         return made or s.primitive.kind == "size" or id(s) in self.program.kept_arguments
+
+    def _apply(self, s: Apply, depth: int) -> list[Any]:
+        """Write an operation; a new array in the memory of a dead one has a comment."""
+        if s.outs[0] in self._in_dead_memory:
+            return []
+        lines = super()._apply(s, depth)
+        if s.primitive is reused:
+            name = self.expressions.names(s.args[1])
+            lines.append(self.notes.trailing(f"{name} is not read again"))
+        return lines
+
+    @cached_property
+    def _in_dead_memory(self) -> set[Var]:
+        """The new arrays for which no memory is allocated."""
+        made = (s for s in self.program.body.statements if isinstance(s, Apply))
+        return {s.args[0] for s in made if s.primitive is reused}
 
     def _unplaced(self, s: Statement, depth: int) -> list[Any]:
         """Write an effect; within a kernel a raise passes on the values for the error's text."""

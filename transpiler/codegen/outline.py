@@ -45,6 +45,11 @@ def outline(program: PrintedProgram, folding: Folding, target: Target) -> None:
     statements on scalars in the device's memory are a kernel of one thread.
     """
     _Outline(program, folding, target).block(program.body, 1)
+    find_results(program)
+
+
+def find_results(program: PrintedProgram) -> None:
+    """Let each kernel give what it defines and others read; number the program anew."""
     program.renumber()
     uses = program.uses()
     for s in core.walk(program.body):

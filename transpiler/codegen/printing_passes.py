@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from calque.transpiler.codegen.host_values import named_numbers
-from calque.transpiler.codegen.outline import outline
+from calque.transpiler.codegen.outline import find_results, outline
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.folding import Folding, choices_in
 from calque.transpiler.codegen.text.signature import leaf_paths
@@ -18,11 +18,13 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.accumulation import accumulate_in_place
 from calque.transpiler.memory.bufferize import Memory, settled_again
 from calque.transpiler.memory.copies import place_copies, read_sizes_first
+from calque.transpiler.memory.donation import donate_memory
 from calque.transpiler.memory.printed_program import PrintedProgram
 
 # the facts that passes establish
 SIZES_FIRST = "sizes"  # of arguments that are stored into are read before any store
 LEAVES = "leaves"  # of structured arguments have names where the text gives them some
+KERNELS = "kernels"  # hold the statements that the target compiles
 IN_PLACE = "stores in place"  # every store may change the memory of its array
 
 _FEW_READS = 2
@@ -57,7 +59,14 @@ class Printing:
             Pass(
                 *("outline", self._outline),
                 needs=[IN_PLACE, LEAVES],
+                makes=[KERNELS],
                 when=lambda w: w.target is not NUMPY,
+            ),
+            Pass(
+                *("donate_memory", self._donate),
+                needs=[KERNELS],
+                when=lambda w: w.target is not NUMPY,
+                optional=True,
             ),
         )
 
@@ -87,3 +96,8 @@ class Printing:
         groups = Groups(program, choices, self.paths.keys() - set(self.named_leaves))
         outline(program, Folding(program, self.memory, groups, named, choices), target)
         self.memory = settled_again(self.memory)
+
+    def _donate(self, work: Work) -> None:
+        if donate_memory(self.program, self.memory):
+            find_results(self.program)
+            self.memory = settled_again(self.memory)

@@ -251,6 +251,28 @@ reshape_in_loops = register(
 )
 
 
+def _reused_text(args: Any, params: dict[str, Any]) -> str:
+    """The dead array, reshaped if the new one has other sizes."""
+    alike = type_of(args[0]).dims == type_of(args[1]).dims
+    sizes = ", ".join(f"{{{k}}}" for k in range(2, len(args)))
+    return "{1}" if alike else f"{{1}}.reshape({sizes})"
+
+
+# reused(new, dead, *sizes): a new array, from here on in the memory of one that is not read again
+reused: Primitive = register(
+    Primitive(
+        "reshape of dead memory",
+        lambda new, dead, *sizes: np.reshape(dead, sizes),
+        lambda new, dead, *sizes: _infer_reshape(dead, *sizes),
+        _reused_text,
+        kind="creation",
+        nondifferentiable=True,
+        aliases=True,
+        samples=cases(case((2, 3), (2, 3), 2, 3), case((2, 3), (6,), 2, 3)),
+    )
+)
+
+
 def _reshaped(y_bar: Any, shape: Sequence[Any]) -> Any:
     return np_reshape(y_bar, tuple(shape))
 

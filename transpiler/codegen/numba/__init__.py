@@ -4,6 +4,5 @@ In come statements of loops over scalars; out goes their text, or the answer tha
 hold them. Read ``numba_target``, which passes and printers query; ``scalar_text`` spells operations
 on scalars, ``integer_text`` those whose result 64 bits may not hold; ``called_functions`` lists the
 functions that kernels call and their modules, ``whole_array_calls`` NumPy's functions that Numba
-compiles; ``unboxing``, ``shape_preconditions`` and ``donation`` prepare a launcher's arguments and
-memory for kernels.
+compiles; ``unboxing`` and ``shape_preconditions`` prepare a launcher's arguments for kernels.
 """

@@ -7,6 +7,7 @@ from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
 from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.primitives.shapes import reused
 
 
 class Groups:
@@ -75,7 +76,7 @@ class Groups:
                         phi.name = out.name = phi.name or out.name
                     self._join(phi, out)
         for s in statements:
-            if isinstance(s, Apply) and is_store(s):
+            if isinstance(s, Apply) and (is_store(s) or s.primitive is reused):
                 self._join(s.out, s.args[0])
         for s in statements:
             if isinstance(s, (For, While)):

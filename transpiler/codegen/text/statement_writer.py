@@ -44,6 +44,7 @@ from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.alias import viewed
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.shapes import reused
 
 _QUOTED = 88  # columns of a comment
 _MOST_QUOTED = 3  # lines
@@ -152,7 +153,7 @@ class StatementWriter:
             return []
         if not isinstance(s, (Apply, Effect)) and not origin.note:
             return []
-        if isinstance(s, Apply) and s.primitive is empty:
+        if isinstance(s, Apply) and s.primitive in (empty, reused):
             return []  # memory that several statements may share
         key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:
