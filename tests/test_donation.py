@@ -53,13 +53,18 @@ def chosen(x, a, b, c):
     return np.sin(w @ b) + (y if x[0, 0] > 0 else w)
 
 
+def sums_of_one_name(x, a, b, c):
+    y = (x * (np.sum(x * x) / N**2)) @ b
+    return np.sum(y * a)
+
+
 def read_early(x, a, b, c):
     y = np.tanh(x)
     return y[0, 1] + np.linalg.det(np.cos(np.sort(y, axis=0)))
 
 
 ARGS = tuple(np.cos(np.arange(N * N) * f).reshape(N, N) / 8 for f in (1.0, 2.1, 3.2, 4.3))
-PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen, read_early]
+PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen, read_early, sums_of_one_name]
 
 
 def handed(function):
@@ -101,6 +106,10 @@ def test_gradients(function):
 
 def test_what_takes_memory():
     assert len(handed(steps)) == 3
+
+
+def test_arrays_of_one_name_give_their_memory_too():
+    assert handed(sums_of_one_name) == [("total_parts_now", "total_parts")]
 
 
 def test_an_element_is_read_before_its_memory_is_given_away():

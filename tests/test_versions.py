@@ -188,7 +188,8 @@ f(x: float64[n], k: int)
     b: float64[m] = update(a, 0.0, k, index=(Slot(position=0),))
     yield b
 """
-    assert Named(text).origins("b") == ["x"]
+    p = Named(text)
+    assert p.origins("b") == ["x"] and p.names(s.out for s in p.versions.stores(p["b"])) == ["b", "a"]
     assert Named(text, taken=of_plain_stores).origins("b") == ["a"]
 
 
