@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.codegen.text.spelling import fill_expression
-from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, For, If, Var, While
+from calque.transpiler.ir.core import Apply, Var
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.axes import squeeze, transpose
 from calque.transpiler.primitives.complexes import conj, imag, real
@@ -49,26 +49,16 @@ def element_of(array: Any) -> Any:
 
 def may_be_array(var: Var, program: PrintedProgram) -> bool:
     """True if a scalar may be a 0-d array at run time."""
-    seen: set[Var] = set()
-
-    def visit(atom: Atom) -> bool:
-        if not isinstance(atom, Var) or atom in seen or not is_strong(atom):
-            return False
-        seen.add(atom)
-        match program.definition.get(atom):
-            case None:
-                return atom in program.function.params
-            case Apply() as s:
-                same = s.primitive in SAME
-                return s.primitive in ARRAYS or (same and visit(s.args[0]))
-            case If() | For() | While() as s:
-                return any(visit(r) for r in _ends(s, s.outs.index(atom)))
-        return False
-
-    return visit(var)
+    for v in program.once(_kept).earlier(var):
+        if isinstance(v, Var) and is_strong(v):
+            made = program.definition.get(v)
+            new = isinstance(made, Apply) and made.primitive in ARRAYS
+            if new or v in program.function.params:
+                return True
+    return False
 
 
-def _ends(s: If | For | While, k: int) -> list[Atom]:
-    """The possible values of result ``k`` of a branch or a loop."""
-    ends = [block.results[k] for block in core.blocks_of(s) if k < len(block.results)]
-    return ends if isinstance(s, If) else [*ends, s.inits[k]]
+def _kept(program: PrintedProgram) -> Versions:
+    """The values that a 0-d array may be handed on from."""
+    of_same = lambda s: s.args[:1] if s.primitive in SAME else ()
+    return Versions.within(program.body, taken=of_same)
