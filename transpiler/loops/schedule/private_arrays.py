@@ -7,7 +7,7 @@ versions: through stores, loops, branches and copies.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Statement, Var, While
 from calque.transpiler.ir.effects import is_access, is_plain_store
 from calque.transpiler.ir.remarks import Refused
+from calque.transpiler.ir.versions import Versions
 from calque.transpiler.loops.accesses import element_index
 from calque.transpiler.primitives.creation import (
     empty,
@@ -39,29 +40,11 @@ class ArrayFamilies:
     """
 
     def __init__(self, block: Block):
-        self.block = block
-        self._joined: dict[Var, Var] = {}
-        self._given: set[Var] = set()
-        for s in core.walk(block):
-            for one, other in _versions(s):
-                if one.type.ndim and isinstance(other, Var):
-                    self._join(one, other)
-                    self._given.add(one)
+        self.block, self._versions = block, Versions.within(block, taken=_continued)
 
-    def _join(self, one: Var, other: Var) -> None:
-        first, second = self.family(one), self.family(other)
-        if first is not second:
-            self._joined[first] = second
-
-    def family(self, version: Var) -> Var:
-        """The version that stands for all of a family."""
-        while version in self._joined:
-            version = self._joined[version]
-        return version
-
-    def versions(self, family: Var) -> set[Var]:
-        """All versions of a family."""
-        return {family, *(v for v in self._joined if self.family(v) is family)}
+    def family(self, version: Var) -> frozenset[Var]:
+        """All versions of an array that may be the memory of a given one, or copies."""
+        return self._versions.family(version)
 
     def private(
         self, array: Var, origins: Collection[Var], besides: Collection[Statement] = ()
@@ -70,9 +53,9 @@ class ArrayFamilies:
 
         Statements in ``besides`` may use it otherwise.
         """
-        family = self.family(array)
-        versions = self.versions(family)
-        other = next((v for v in versions - self._given if v not in origins), None)
+        versions = self.family(array)
+        new = (v for v in versions if not self._versions.sources(v))
+        other = next((v for v in new if v not in origins), None)
         if other is not None:
             name = array.name or "an array"
             return Refused(f"{name} is one of several arrays", (other.origin,))
@@ -84,21 +67,12 @@ class ArrayFamilies:
             if not isinstance(s, Apply) or not _is_single(s) or used != [s.args[0]]:
                 return Refused("{0} uses more than one element", (s.origin,))
             accesses.append(s)
-        return PrivateArray(versions, accesses)
+        return PrivateArray({*versions}, accesses)
 
 
-def _versions(s: Statement) -> Iterator[tuple[Var, Atom]]:
-    """The versions of arrays that a statement defines, each with one that it goes on with."""
-    match s:
-        case Apply() if is_plain_store(s) or s.primitive in (copy, room):
-            yield s.outs[0], s.args[0]
-        case If():
-            for out, *arms in zip(s.outs, s.then.results, s.orelse.results, strict=True):
-                yield from ((out, arm) for arm in arms)
-        case For() | While():
-            for out, phi, *others in zip(s.outs, s.phis, s.inits, s.body.results, strict=True):
-                yield out, phi
-                yield from ((phi, other) for other in others)
+def _continued(s: Apply) -> tuple[Atom, ...]:
+    """The array that a plain store, a copy or room for more elements goes on with."""
+    return s.args[:1] if is_plain_store(s) or s.primitive in (copy, room) else ()
 
 
 def _is_single(s: Apply) -> bool:
