@@ -46,9 +46,9 @@ def of_nothing(s: Apply) -> tuple[Atom, ...]:
 class Versions:
     """The versions of values, by the statements that define or bind them.
 
-    ``taken`` gives the operands with which the results of an operation go on: the arrays of stores,
-    and for aliases those of views. Statements are asked anew each time, but for ``later`` and
-    ``family``, which are not kept current when the program changes.
+    ``taken`` gives the operands that the results of an operation go on with: the array of a store
+    and, where views and copies count, of those. ``later`` and ``family`` ask the statements once:
+    they are not kept current when the program changes.
     """
 
     def __init__(
@@ -60,14 +60,13 @@ class Versions:
 
     @classmethod
     def within(
-        cls, *blocks: Block, taken: Callable[[Apply], Iterable[Atom]] = of_stores
+        cls, block: Block, taken: Callable[[Apply], Iterable[Atom]] = of_stores
     ) -> Versions:
-        """The versions that blocks define or bind, at any depth."""
+        """The versions that a block defines or binds, at any depth."""
         made: dict[Var, Statement] = {}
-        for block in blocks:
-            for s in core.walk(block):
-                if not isinstance(s, core.Kernel):  # its results are those of its statements
-                    made.update(dict.fromkeys((*s.outs, *core.bound_vars(s)), s))
+        for s in core.walk(block):
+            if not isinstance(s, core.Kernel):  # its results are those of its statements
+                made.update(dict.fromkeys((*s.outs, *core.bound_vars(s)), s))
         return cls(made, taken)
 
     # one step
@@ -137,14 +136,13 @@ class Versions:
         """Yield the values that ``atom`` comes from, which come from no others themselves."""
         return (a for a in self.earlier(atom) if not self.sources(a))
 
-    def later(self, *atoms: Atom, without: Container[Var] = ()) -> list[Atom]:
-        """Values, and all that may come from them by ways that pass none of ``without``."""
-        found = list(dict.fromkeys(atoms))
-        seen = set(found)
-        for atom in found:
-            new = [v for v in self._targets.get(atom, ()) if v not in seen and v not in without]
-            found += dict.fromkeys(new)
-            seen.update(new)
+    def later(self, atom: Atom, without: Container[Var] = ()) -> list[Atom]:
+        """A value, and all that may come from it by ways that pass none of ``without``."""
+        found, seen = [atom], {atom}
+        for now in found:
+            new = dict.fromkeys(v for v in self._targets.get(now, ()) if v not in without)
+            found += [v for v in new if v not in seen]
+            seen |= new.keys()
         return found
 
     def start(self, block: Block, result: Atom) -> Var | None:
