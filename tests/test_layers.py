@@ -24,7 +24,7 @@ import calque
 ROOT = Path(calque.__file__).resolve().parent
 TRANSPILER = (
     *("errors", "forking", "prng", "ir", "primitives", "frontend"),
-    *("vectorize", "algebra", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
+    *("vectorize", "algebra", "loops.bounds", "loops.accesses", "loops.dependence", "loops.products", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("transformations", "loops", "memory"),
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "pipeline", "texts"),
 )

@@ -21,7 +21,6 @@ from calque.transpiler.loops.definite_initialization import initialize_before_lo
 from calque.transpiler.loops.double_buffering import double_buffer
 from calque.transpiler.loops.forwarded_terms import forward_terms
 from calque.transpiler.loops.hoisted_checks import hoist_checks
-from calque.transpiler.loops.hoisted_products import hoist_products
 from calque.transpiler.loops.index_set_splitting import split_index_set
 from calque.transpiler.loops.integer_checks import check_integers
 from calque.transpiler.loops.invariant_phis import remove_invariant_phis
@@ -38,6 +37,8 @@ from calque.transpiler.loops.policies.outward_interchange import interchange_out
 from calque.transpiler.loops.policies.row_fusion import fuse_rows
 from calque.transpiler.loops.policies.scan_fusion import fuse_scans
 from calque.transpiler.loops.policies.thread_mapping import map_to_threads
+from calque.transpiler.loops.products.hoisted_products import hoist_products
+from calque.transpiler.loops.products.sunk_products import sink_products
 from calque.transpiler.loops.recurrence_strips import strip_recurrences
 from calque.transpiler.loops.scalar_replacement import scalar_replacement
 from calque.transpiler.loops.scans_in_parts import scan_in_parts
@@ -46,7 +47,6 @@ from calque.transpiler.loops.shape_guards import insert_shape_guards
 from calque.transpiler.loops.skipped_initialization import skip_initialization
 from calque.transpiler.loops.sorted_scatters import sort_scatters
 from calque.transpiler.loops.sums_in_parts import sum_in_parts
-from calque.transpiler.loops.sunk_products import sink_products
 from calque.transpiler.loops.trip_count_guards import guard_trip_count
 from calque.transpiler.memory.buffer_reuse import reuse_memory
 from calque.transpiler.memory.capacity_checks import unify_capacity_checks

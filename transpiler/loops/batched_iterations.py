@@ -37,7 +37,8 @@ from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
-from calque.transpiler.loops.array_sections import Iterations, is_affine, is_whole, worth_a_product
+from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
+from calque.transpiler.loops.products.contractions import worth_a_product
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, subtract

@@ -27,8 +27,8 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
-from calque.transpiler.loops.array_sections import Iterations, Section, worth_a_product
-from calque.transpiler.primitives.base import apply
+from calque.transpiler.loops.products.array_sections import Iterations, Section
+from calque.transpiler.loops.products.contractions import Operand, contract, worth_a_product
 from calque.transpiler.primitives.products import dot, matmul
 
 PRODUCTS = (matmul, dot)
@@ -98,7 +98,11 @@ def _read_instead(s: Apply, iterations: Iterations) -> Block | Refused:
         return Refused(not_worth, here)
     steady = iterations.outside(array)
     rows = iterations.all_parts(part)
-    whole = apply(matmul, rows, steady if of_rows else steady.T)
+    whole = contract(
+        Operand(rows, ("iteration", "summed")),
+        Operand(steady, ("summed", 0) if of_rows else (0, "summed")),
+        ("iteration", 0),
+    )
     low = iterations.low(part)
     with iterations.builder.block() as reading:
         place = wrap(part.place) - low

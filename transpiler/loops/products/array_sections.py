@@ -258,17 +258,3 @@ def is_affine(made: Apply) -> bool:
 def sizes_at_hand(dims: tuple[DimLike, ...], builder: Builder) -> bool:
     """True if sizes depend on the sizes of arguments alone."""
     return all(dim_symbols(builder.dims.resolve(d)) <= builder.dims.arguments for d in dims)
-
-
-def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
-    """True if one BLAS product of these sizes is faster than a product in each iteration.
-
-    The last two sizes are the matrix's, the others are those of the rows. A product with a small
-    dimension takes longer to read and to write than to compute: then the result is False.
-    """
-    dims = builder.dims
-    bounds = [dims.upper_bound(d) for d in sizes]
-    if not all(dim_symbols(d) <= dims.actual.keys() for d in bounds):
-        return False
-    three = (bounds[:-2], bounds[-2:-1], bounds[-1:])
-    return not any(dims.are_small((*d, 1024)) for d in three) and not dims.are_small(tuple(bounds))

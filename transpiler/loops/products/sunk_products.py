@@ -34,13 +34,18 @@ from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.uses import Uses
-from calque.transpiler.loops.array_sections import (
+from calque.transpiler.loops.products.array_sections import (
     Iterations,
     Section,
     sizes_at_hand,
+)
+from calque.transpiler.loops.products.contractions import (
+    Operand,
+    combined,
+    contract,
     worth_a_product,
 )
-from calque.transpiler.loops.triangular_sums import (
+from calque.transpiler.loops.products.triangular_sums import (
     PlacedRows,
     TriangularTerm,
     all_added,
@@ -307,20 +312,11 @@ class _Sums:
     def _added(self, now: Any, term: _Term) -> Any:
         """The array with the product of all iterations added or stored."""
         whole = self._product(term)
-        made = self.builder.definitions.get(now.atom)
-        zero = isinstance(made, Apply) and made.primitive.filled_with == 0
         if term.part is None:
-            if term.link.primitive is subtract:
-                return now - whole
-            return whole if zero else now + whole
+            return combined(now, whole, (), term.link.primitive)
         turned = sum(isinstance(i, slice) for i in term.part.items[: term.part.axis])
         whole = whole.T if turned else whole
-        index = self.iterations.index_of_all(term.part)
-        sets = term.link.primitive is update
-        if not index:
-            return whole if zero or sets else now + whole
-        template, dynamic = normalize(now, index)
-        return apply(term.link.primitive, now, whole, *dynamic, index=template)
+        return combined(now, whole, self.iterations.index_of_all(term.part), term.link.primitive)
 
     def _placed_rows(self, term: TriangularTerm) -> Array:
         kept = self._placed(term)
@@ -335,12 +331,13 @@ class _Sums:
     def _product(self, term: _Term) -> Any:
         """The product of all iterations: their sum, or one row for each."""
         rows = [self._rows(a) for a in term.rows]
-        matmul = products.matmul
         if term.part is None:
-            return apply(matmul, rows[0].T, rows[1])
-        left, right = term.product.args
-        matrix = self.iterations.outside(left if left.type.ndim == 2 else right)
-        return apply(matmul, rows[0], matrix.T if left.type.ndim == 2 else matrix)
+            left, right = (Operand(r, ("iteration", k)) for k, r in enumerate(rows))
+            return contract(left, right, (0, 1))
+        first, other = term.product.args
+        matrix, axes = (first, (0, "summed")) if first.type.ndim == 2 else (other, ("summed", 0))
+        whole = Operand(self.iterations.outside(matrix), axes)
+        return contract(Operand(rows[0], ("iteration", "summed")), whole, ("iteration", 0))
 
     def _rows(self, value: Var) -> Any:
         """The vectors of all iterations, as the rows of a matrix."""

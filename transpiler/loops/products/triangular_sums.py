@@ -38,17 +38,16 @@ from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.array_sections import (
+from calque.transpiler.loops.products.array_sections import (
     Iterations,
     Section,
     is_whole,
     sizes_at_hand,
-    worth_a_product,
 )
+from calque.transpiler.loops.products.contractions import combined, worth_a_product
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.indexing import update, update_add
+from calque.transpiler.primitives.indexing import update_add
 from calque.transpiler.primitives.products import dot, matmul, outer
-from calque.transpiler.primitives.templates import normalize
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +110,8 @@ class TriangularTerm:
 
     def added(self, now: Any, whole: Any, iterations: Iterations) -> Any:
         """The array ``now`` with the sum ``whole`` added or stored."""
-        made = iterations.builder.definitions.get(now.atom)
-        zero = isinstance(made, Apply) and made.primitive.filled_with == 0
         index = () if self.spreads else iterations.index_of_all(self.placed.place)
-        if not index:
-            return whole if zero or self.link.primitive is update else now + whole
-        template, dynamic = normalize(now, index)
-        return apply(self.link.primitive, now, whole[index], *dynamic, index=template)
+        return combined(now, whole[index] if index else whole, index, self.link.primitive)
 
     def one(self, now: Any, rows: Any, counter: Any, iterations: Iterations) -> Any:
         """The array ``now`` with the term of one iteration added or stored."""
@@ -132,8 +126,8 @@ class TriangularTerm:
         else:
             product = apply(matmul, *((vector, own) if self.transposed else (own, vector)))
         item = part if self.spreads else place
-        template, dynamic = normalize(now, (item,) if self.turned else (slice(None), item))
-        return apply(self.link.primitive, now, product, *dynamic, index=template)
+        index = (item,) if self.turned else (slice(None), item)
+        return combined(now, product, index, self.link.primitive)
 
     def pairs_with(self, other: TriangularTerm, builder: Builder) -> bool:
         """True if one matrix product can compute both terms: one spreads, the other gathers."""

@@ -1,0 +1,95 @@
+"""Contractions: sums of products over axes that two arrays share, written as products of matrices.
+
+The axes of an operand have labels: the counter of a loop along whose axis the values of all
+iterations stand, or the number of an axis of the value that one iteration has. ``contract`` writes
+``s += a[i, k] * b[k, j]`` over all ``i``, ``j`` and ``k`` as ``a @ b``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir.builder import Builder, atom, current
+from calque.transpiler.ir.core import Apply
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import subtract
+from calque.transpiler.primitives.indexing import update
+from calque.transpiler.primitives.products import matmul
+from calque.transpiler.primitives.templates import normalize
+
+Axes = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """An array and the labels of its axes."""
+
+    value: Any
+    axes: Axes
+
+    def size(self, axis: Hashable) -> DimLike:
+        """The size along the axis with this label."""
+        return self.value.dims[self.axes.index(axis)]
+
+    def ordered(self, axes: Axes) -> Any:
+        """The array with its axes in another order."""
+        if axes == self.axes:
+            return self.value
+        if len(axes) == 2:
+            return self.value.T
+        return np.transpose(self.value, [self.axes.index(axis) for axis in axes])
+
+
+def contract(left: Operand, right: Operand, axes: Axes) -> Any:
+    """The array with these axes; summed are products over other axes, which both operands have."""
+    pairs = ((left, right), (right, left))
+    _, product = min((_cost(a, b, axes), k) for k, (a, b) in enumerate(pairs))
+    a, b = pairs[product]
+    summed = tuple(axis for axis in a.axes if axis in b.axes)
+    rest = tuple(axis for axis in a.axes if axis not in summed)
+    other = tuple(axis for axis in b.axes if axis not in summed)
+    if len(summed) != 1 or len(other) > 1 or (len(rest) > 1 and a.axes[-1:] != summed):
+        pairs_of_axes = ([o.axes.index(axis) for axis in summed] for o in (a, b))
+        made = np.tensordot(a.value, b.value, tuple(map(tuple, pairs_of_axes)))
+    else:
+        made = apply(matmul, a.ordered((*rest, *summed)), b.ordered((*summed, *other)))
+    return Operand(made, (*rest, *other)).ordered(axes)
+
+
+def _cost(a: Operand, b: Operand, axes: Axes) -> int:
+    """The number of transposes in ``a @ b``."""
+    summed = {axis for axis in a.axes if axis in b.axes}
+    made = tuple(axis for axis in (*a.axes, *b.axes) if axis not in summed)
+    turned = (made != axes) + (a.axes[-1] not in summed) + (b.axes[0] not in summed)
+    return turned if len(b.axes) - len(summed) <= 1 else turned + 1
+
+
+def combined(now: Any, whole: Any, index: Sequence[Any], primitive: Any) -> Any:
+    """The array ``now`` with ``whole`` stored at an index by ``primitive``, or added to it all."""
+    if index:
+        template, dynamic = normalize(now, tuple(index))
+        return apply(primitive, now, whole, *dynamic, index=template)
+    if primitive is subtract:
+        return now - whole
+    made = current().definitions.get(atom(now))
+    zero = isinstance(made, Apply) and made.primitive.filled_with == 0
+    return whole if zero or primitive is update else now + whole
+
+
+def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
+    """True if one BLAS product of these sizes is faster than a product in each iteration.
+
+    The last two sizes are the matrix's, the others are those of the rows. A product with a small
+    dimension takes longer to read and to write than to compute: then the result is False.
+    """
+    dims = builder.dims
+    bounds = [dims.upper_bound(d) for d in sizes]
+    if not all(dim_symbols(d) <= dims.actual.keys() for d in bounds):
+        return False
+    three = (bounds[:-2], bounds[-2:-1], bounds[-1:])
+    return not any(dims.are_small((*d, 1024)) for d in three) and not dims.are_small(tuple(bounds))
