@@ -415,11 +415,12 @@ class Dims:
             return False  # it is of no such thing, or is compared with what it is made of
         return any(self.same(size, part) or self.is_spread_over(size, part) for part in key[1:])
 
-    def are_small(self, sizes: Sizes, most: int = SMALL) -> bool:
-        """True if the product of sizes is known to be at most ``most`` in the call at hand.
+    def are_small(self, sizes: Sizes, most: int | None = None) -> bool:
+        """True if the product of sizes is known to be at most ``most``, or SMALL, in this call.
 
         The answer becomes part of the program: calls with another answer get their own.
         """
+        most = SMALL if most is None else most
         bounds = tuple(map(self.upper_bound, sizes))
         if not all(dim_symbols(d) <= self.actual.keys() for d in bounds):
             return False
