@@ -105,53 +105,53 @@ def told(fn: Callable[..., Any], args: Any, policy: str) -> str:
 
 
 def test_iterations_that_become_one_product(program: Callable[[str], Any]) -> None:
-    text = told(program("rows"), SQUARES, "batch_iterations")
-    assert text.startswith("batch_iterations: line 6, for r is rewritten\n    6: for r in range(")
+    text = told(program("rows"), SQUARES, "raise_products")
+    assert text.startswith("raise_products (whole nest): line 6, for r is rewritten\n    6: for r in range(")
 
 
 def test_iterations_that_do_not(program: Callable[[str], Any]) -> None:
-    text = told(program("rows_before"), SQUARES, "batch_iterations")
-    assert "line 13, for r stays: line 13 does not count by one from 0 to a size, or back" in text
-    text = told(program("row_before_at_all"), SQUARES, "batch_iterations")
-    assert "line 20, for r stays: line 21 uses more than its own rows and " in text
+    text = told(program("rows_before"), SQUARES, "raise_products")
+    assert "line 13, for r stays: line 14 accesses elements that other iterations change" in text
+    text = told(program("row_before_at_all"), SQUARES, "raise_products")
+    assert "line 20, for r stays: line 21 reads or stores elements that are not known " in text
     assert "    21: A[r] = A[r - 1] @ C" in text
-    text = told(program("running"), SQUARES, "batch_iterations")
+    text = told(program("running"), SQUARES, "raise_products")
     assert "line 27, for r stays: line 27 carries a scalar to its next iteration" in text
 
 
 def test_products_that_are_too_small(program: Callable[[str], Any]) -> None:
     small = [a[:3, :3] for a in SQUARES]
-    text = told(program("rows"), small, "batch_iterations")
+    text = told(program("rows"), small, "raise_products")
     assert "for r stays: its products are not known to be large enough in this call" in text
 
 
 def test_a_product_that_is_hoisted(program: Callable[[str], Any]) -> None:
-    text = told(program("running"), SQUARES, "hoist_products")
-    assert text.startswith("hoist_products: line 27, for r is rewritten")
+    text = told(program("running"), SQUARES, "raise_products")
+    assert "raise_products (before the loop): line 27, for r is rewritten" in text
 
 
 def test_products_that_are_not_hoisted(program: Callable[[str], Any]) -> None:
-    text = told(program("running"), [a[:3, :3] for a in SQUARES], "hoist_products")
+    text = told(program("running"), [a[:3, :3] for a in SQUARES], "raise_products")
     assert "for r stays: line 28 is not known to be large enough in this call" in text
-    text = told(program("row_before_at_all"), SQUARES, "hoist_products")
+    text = told(program("row_before_at_all"), SQUARES, "raise_products")
     assert "line 21 multiplies no row that the counter selects of an unchanged array" in text
 
 
 def test_products_that_are_sunk(program: Callable[[str], Any]) -> None:
     gradient = calque.grad(program("recurrent"), (0, 1, 2))
-    text = told(gradient, (SQUARES[0],) * 3, "sink_products")
-    assert "sink_products: line 34, for t is rewritten" in text
-    text = told(gradient, (SQUARES[0][:3, :3],) * 3, "sink_products")
+    text = told(gradient, (SQUARES[0],) * 3, "raise_products")
+    assert "raise_products (after the loop): line 34, for t is rewritten" in text
+    text = told(gradient, (SQUARES[0][:3, :3],) * 3, "raise_products")
     assert "is rewritten" not in text
     assert "line 35 adds or stores a product not known to be large in this call" in text
 
 
 def test_products_that_are_not_sunk(program: Callable[[str], Any]) -> None:
-    text = told(program("recurrent"), (SQUARES[0],) * 3, "sink_products")
+    text = told(program("recurrent"), (SQUARES[0],) * 3, "raise_products")
     assert "line 34, for t stays: it carries no matrix of floats" in text
-    text = told(program("read_back"), SQUARES, "sink_products")
+    text = told(program("read_back"), SQUARES, "raise_products")
     assert "line 41, for t stays: line 43 reads a matrix, or changes it in an inner loop" in text
-    text = told(program("without_products"), SQUARES[:1], "sink_products")
+    text = told(program("without_products"), SQUARES[:1], "raise_products")
     assert "line 49, for t stays: line 50 stores no product of a matrix and a vector" in text
 
 
@@ -161,11 +161,11 @@ def test_sums_with_a_slice_that_shrinks(program: Callable[[str], Any]) -> None:
     def gradient(left: int) -> Any:
         return calque.grad(lambda x: covariance(x, x.shape[1] - left))
 
-    text = told(gradient(0), (x,), "sink_products")
-    assert "sink_products: line 72, for i is rewritten" in text
-    text = told(gradient(0), (x[:3, :3],), "sink_products")
+    text = told(gradient(0), (x,), "raise_products")
+    assert "raise_products (after the loop): line 72, for i is rewritten" in text
+    text = told(gradient(0), (x[:3, :3],), "raise_products")
     assert "line 73 adds or stores a product not known to be large in this call" in text
-    text = told(gradient(8), (x,), "sink_products")
+    text = told(gradient(8), (x,), "raise_products")
     assert "line 73 uses some rows of a matrix, not known to be nearly all of them" in text
 
 

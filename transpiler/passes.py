@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from calque.transpiler.algebra.last_elements import carry_last_elements
-from calque.transpiler.algebra.row_products import multiply_rows
 from calque.transpiler.algebra.scalar_factoring import factor_out_scalars
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
 from calque.transpiler.algebra.value_numbering import value_numbering
@@ -13,7 +12,6 @@ from calque.transpiler.ir.pass_manager import Pass, Work
 from calque.transpiler.ir.phases import spread_phases
 from calque.transpiler.loops.array_expansion import expand_arrays
 from calque.transpiler.loops.array_lowering import lower_to_loops
-from calque.transpiler.loops.batched_iterations import batch_iterations
 from calque.transpiler.loops.bounds import mark_in_bounds
 from calque.transpiler.loops.bounds_checks import check_arrays, check_indices
 from calque.transpiler.loops.capacity_strips import strip_by_capacity
@@ -37,8 +35,7 @@ from calque.transpiler.loops.policies.outward_interchange import interchange_out
 from calque.transpiler.loops.policies.row_fusion import fuse_rows
 from calque.transpiler.loops.policies.scan_fusion import fuse_scans
 from calque.transpiler.loops.policies.thread_mapping import map_to_threads
-from calque.transpiler.loops.products.hoisted_products import hoist_products
-from calque.transpiler.loops.products.sunk_products import sink_products
+from calque.transpiler.loops.products.raised_products import raise_products
 from calque.transpiler.loops.recurrence_strips import strip_recurrences
 from calque.transpiler.loops.scalar_replacement import scalar_replacement
 from calque.transpiler.loops.scans_in_parts import scan_in_parts
@@ -90,11 +87,6 @@ def _insert_shape_guards(w: Work) -> None:
     w.compares = insert_shape_guards(w.function, w.builder)
 
 
-def _multiply_rows(w: Work) -> None:
-    with w.builder.active():
-        multiply_rows(w.function.body, w.builder)
-
-
 def _gather(w: Work) -> None:
     w.edges = gather(w.function, w.builder, w.target.grid)
 
@@ -141,23 +133,8 @@ KERNEL_PASSES = (
         optional=True,
     ),
     _remove_invariant_phis(),  # values that iterations leave unchanged are those before the loop
-    Pass("multiply_rows", _multiply_rows, needs=[OWN_PHIS], optional=True, reorders=True),
     Pass(
-        *("batch_iterations", lambda w: batch_iterations(w.function, w.builder)),
-        needs=[OWN_PHIS],
-        optional=True,
-        reorders=True,
-        explains=True,
-    ),
-    Pass(
-        *("hoist_products", lambda w: hoist_products(w.function, w.builder)),
-        needs=[OWN_PHIS],
-        optional=True,
-        reorders=True,
-        explains=True,
-    ),
-    Pass(
-        *("sink_products", lambda w: sink_products(w.function, w.builder)),
+        *("raise_products", lambda w: raise_products(w.function, w.builder)),
         needs=[OWN_PHIS],
         optional=True,
         reorders=True,

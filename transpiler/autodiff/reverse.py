@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.algebra.last_elements import carry_last_elements
-from calque.transpiler.algebra.row_products import multiply_rows
 from calque.transpiler.algebra.symmetry import symmetries
 from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.dead_stores import remove_dead_stores
@@ -49,6 +48,7 @@ from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.ir.target import Target
+from calque.transpiler.loops.products.raised_products import raise_products
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import apply, as_array
 from calque.transpiler.primitives.called import Called
@@ -131,7 +131,7 @@ NO_MARKERS = "no statement marks a tangent or a result of a rule"
 BEFORE_SWEEP = (
     Pass("expand_rules", lambda w: expand_rules(w.function, w.builder, w.inputs), makes=[RULES]),
     Pass(
-        *("multiply_rows", lambda w: multiply_rows(w.function.body, w.builder)),
+        *("raise_products", lambda w: raise_products(w.function, w.builder, sizes_known=False)),
         needs=[RULES],
         optional=True,
         reorders=True,

@@ -34,6 +34,7 @@ class Remark:
     loop: Origin | None
     counter: str
     refused: Refused | None  # None: the pass applied its schedule
+    schedule: str = ""  # of a pass that considers several
 
     def lines(self) -> list[str]:
         """The remark in words, followed by the user's lines that it names.
@@ -45,11 +46,12 @@ class Remark:
         3: y[k[i]] += x[i]
         """
         place = f"line {self.loop.line}, " if self.loop else ""
+        policy = f"{self.policy} ({self.schedule})" if self.schedule else self.policy
         if self.refused is None:
-            return [f"{self.policy}: {place}{self.counter} is rewritten", *_quoted([self.loop])]
+            return [f"{policy}: {place}{self.counter} is rewritten", *_quoted([self.loop])]
         statements = self.refused.statements
         named = [f"line {o.statement_line or o.line}" if o else "a statement" for o in statements]
-        told = f"{self.policy}: {place}{self.counter} stays: {self.refused.words.format(*named)}"
+        told = f"{policy}: {place}{self.counter} stays: {self.refused.words.format(*named)}"
         return [told, *_quoted([*statements, self.loop])]
 
 
@@ -59,23 +61,27 @@ def _quoted(origins: Sequence[Origin | None]) -> list[str]:
     return [f"{line}: {text.splitlines()[0]}" for line, text in sorted(known.items())]
 
 
-def missed(builder: Builder, policy: str, loop: For | While, refused: Refused) -> None:
+def missed(
+    builder: Builder, policy: str, loop: For | While, refused: Refused, schedule: str = ""
+) -> None:
     """Note that a pass leaves a loop as it is, and why."""
-    _note(builder, policy, loop, refused)
+    _note(builder, policy, loop, refused, schedule)
 
 
-def applied(builder: Builder, policy: str, loop: For | While) -> None:
+def applied(builder: Builder, policy: str, loop: For | While, schedule: str = "") -> None:
     """Note that a pass rewrites a loop."""
-    _note(builder, policy, loop, None)
+    _note(builder, policy, loop, None, schedule)
 
 
-def _note(builder: Builder, policy: str, loop: For | While, refused: Refused | None) -> None:
+def _note(
+    builder: Builder, policy: str, loop: For | While, refused: Refused | None, schedule: str
+) -> None:
     if builder.remarks is not None:
         counter = "while"
         if isinstance(loop, For):
             over = " over elements" if loop.scheduled else ""
             counter = f"for {loop.index.name or '_'}{over}"
-        builder.remarks.setdefault(Remark(policy, loop.origin, counter, refused))
+        builder.remarks.setdefault(Remark(policy, loop.origin, counter, refused, schedule))
 
 
 def remark_lines(builder: Builder, policy: str | None = None) -> list[str]:

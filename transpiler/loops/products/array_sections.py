@@ -11,6 +11,7 @@ iteration t reads row t - 1 of ``x``, which the loop does not change: the rows o
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,43 +34,59 @@ _AFFINE = (add, subtract, negative, multiply)
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """``array[items]``, where the item along one axis changes by 1 or -1 with each iteration."""
+    """``array[items]``; along each moving axis, a counter's next value moves the item by a step."""
 
     read: Apply
     items: tuple[Any, ...]  # with atoms, one for each axis
-    axis: int
-    upward: bool
+    moving: Mapping[int, tuple[For, int]]  # by axis: the loop and the step
+
+    @property
+    def axis(self) -> int:
+        """The first moving axis."""
+        return next(iter(self.moving))
 
     @property
     def place(self) -> Atom:
         """The index along ``axis``."""
         return self.items[self.axis]
 
+    @property
+    def upward(self) -> bool:
+        """True if items move up by 1 with their counters, along all moving axes."""
+        return all(step == 1 for _, step in self.moving.values())
+
 
 class Iterations:
-    """The iterations of a loop that steps by 1 or -1, and the sections that they access."""
+    """The iterations of a loop that steps by 1 or -1, and the sections that they access.
 
-    def __init__(self, loop: For, builder: Builder):
-        self.loop, self.builder = loop, builder
-        self.made: dict[Var, Statement] = {o: s for s in loop.body.statements for o in s.outs}
+    With ``inner`` loops, the iterations of the nest that these make together.
+    """
+
+    def __init__(self, loop: For, builder: Builder, inner: Sequence[For] = ()):
+        self.loop, self.builder, self.loops = loop, builder, (loop, *inner)
+        statements = [s for each in self.loops for s in each.body.statements]
+        self.made: dict[Var, Statement] = {o: s for s in statements for o in s.outs}
         self.inside = core.defined_vars(loop.body) | {loop.index, *loop.phis}
 
-    def can_be_counted(self) -> bool:
-        """True if the loop steps by 1 or -1 and its counter is known as a dimension."""
-        return self.loop.step in (1, -1) and self.loop.index in self.builder.dim_values
+    def can_be_counted(self, loop: For | None = None) -> bool:
+        """True if a loop steps by 1 or -1 and its counter is known as a dimension."""
+        loop = loop or self.loop
+        return loop.step in (1, -1) and loop.index in self.builder.dim_values
 
-    def first(self) -> Any:
+    def first(self, loop: For | None = None) -> Any:
         """The lowest value of the counter."""
-        return wrap(self.loop.start) if self.loop.step == 1 else wrap(self.loop.stop) + 1
+        loop = loop or self.loop
+        return wrap(loop.start) if loop.step == 1 else wrap(loop.stop) + 1
 
-    def end(self) -> Any:
+    def end(self, loop: For | None = None) -> Any:
         """One more than the highest value of the counter."""
-        return wrap(self.loop.stop) if self.loop.step == 1 else wrap(self.loop.start) + 1
+        loop = loop or self.loop
+        return wrap(loop.stop) if loop.step == 1 else wrap(loop.start) + 1
 
-    def count(self) -> DimLike:
+    def count(self, loop: For | None = None) -> DimLike:
         """The loop's trip count, where it is not negative."""
-        dim_of = self.builder.dim_of
-        return (dim_of(wrap(self.loop.stop)) - dim_of(wrap(self.loop.start))) * self.loop.step
+        loop, dim_of = loop or self.loop, self.builder.dim_of
+        return (dim_of(wrap(loop.stop)) - dim_of(wrap(loop.start))) * loop.step
 
     # loop-invariant values
 
@@ -80,34 +97,46 @@ class Iterations:
         made = self.made.get(value)
         if not isinstance(made, Apply) or not all(map(self.is_steady, made.args)):
             return False
-        return made.primitive.kind == "size" or _is_view(made) or is_affine(made)
+        return made.primitive.kind == "size" or self._is_view(made) or is_affine(made)
+
+    def _is_view(self, made: Apply) -> bool:
+        """True for a transpose, or a read of a part of an array that is inside of it."""
+        if made.primitive is transpose:
+            return True
+        return made.primitive is getitem and is_inside(made, self.builder)
 
     def outside(self, value: Atom, counter: Any = None) -> Any:
-        """A loop-invariant value, or one affine in the counter for counter value ``counter``."""
-        if value is self.loop.index:
-            return counter
+        """A loop-invariant value, or one affine in a counter for counter value ``counter``."""
         if not isinstance(value, Var) or value not in self.inside:
             return wrap(value)
-        made = self.made[value]
+        made = self.made.get(value)
+        if made is None:
+            return counter
         assert isinstance(made, Apply)
         args = [self.outside(a, counter) for a in made.args]
         return apply(made.primitive, *args, **made.params)
 
     def _moves(self, index: Atom) -> bool:
-        """True if an index is computed by sums and products of the counter and invariants."""
-        if index is self.loop.index or self.is_steady(index):
+        """True if an index is computed by sums and products of counters and invariants."""
+        if any(index is loop.index for loop in self.loops) or self.is_steady(index):
             return True
         made = self.made.get(index)
         return isinstance(made, Apply) and is_affine(made) and all(map(self._moves, made.args))
 
-    def _step_of(self, index: Atom) -> int | None:
-        """The coefficient of the counter in an index; None if it is not known."""
+    def steps(self, index: Atom) -> dict[For, int] | None:
+        """The coefficients of counters in an index, by loops; None if they are not known."""
         if not self._moves(index):
             return None
-        builder = self.builder
-        (counter,) = dim_symbols(builder.dim_of(wrap(self.loop.index)))
-        dim = builder.dim_of(wrap(index))
-        return dict(dim.terms).get(counter, 0) if isinstance(dim, Dim) else 0
+        dim_of = self.builder.dim_of
+        dim = dim_of(wrap(index))
+        terms = dict(dim.terms) if isinstance(dim, Dim) else {}
+        counters = {loop: dim_symbols(dim_of(wrap(loop.index))) for loop in self.loops}
+        return {loop: terms[s] for loop, own in counters.items() for s in own if s in terms}
+
+    def _step_of(self, index: Atom) -> int | None:
+        """The coefficient of the outermost loop's counter in an index; None if it is not known."""
+        steps = self.steps(index)
+        return None if steps is None else steps.get(self.loop, 0)
 
     # parts
 
@@ -120,18 +149,24 @@ class Iterations:
 
     def part_at(self, access: Apply) -> Section | None:
         """The section that a read or a store accesses; None if it does not move along one axis."""
-        items = self.items(access)
-        if items is None:
+        part = self.section(access)
+        if part is None or [abs(step) for _, step in part.moving.values()] != [1]:
             return None
-        steps = [self._step_of(i) if not isinstance(i, slice) else 0 for i in items]
-        moving = [k for k, step in enumerate(steps) if step != 0]
-        bounds = [b for i in items if isinstance(i, slice) for b in (i.start, i.stop)]
-        if len(moving) != 1 or steps[moving[0]] not in (1, -1):
-            return None
-        steady = [i for k, i in enumerate(items) if k != moving[0] and not isinstance(i, slice)]
-        if not all(map(self.is_steady, (*steady, *bounds))):
-            return None
-        return Section(access, items, moving[0], steps[moving[0]] == 1)
+        return part
+
+    def section(self, access: Apply) -> Section | None:
+        """The section that an access is to; None if an item moves with several counters."""
+        items, moving = self.items(access), {}
+        for axis, item in enumerate(items or ()):
+            bounds = (item.start, item.stop) if isinstance(item, slice) else ()
+            steps = {} if isinstance(item, slice) else self.steps(item)
+            if steps is None or len(steps) > 1 or not all(map(self.is_steady, bounds)):
+                return None
+            if steps:
+                ((moving[axis]),) = steps.items()
+            elif not isinstance(item, slice) and not self.is_steady(item):
+                return None
+        return None if items is None else Section(access, items, moving)
 
     def items(self, access: Apply) -> tuple[Any, ...] | None:
         """The index of an access, with an item of atoms for each axis; None for index arrays."""
@@ -190,25 +225,32 @@ class Iterations:
         with self.builder.dims.given(facts_of_iterations(self.loop, self.builder)):
             return is_inside(part.read, self.builder)
 
-    def low(self, part: Section) -> Any:
-        """The lowest index along the section's axis in all iterations."""
-        return self.outside(part.place, self.first() if part.upward else self.end() - 1)
+    def low(self, part: Section, axis: int | None = None) -> Any:
+        """The lowest index along a moving axis in all iterations."""
+        axis = part.axis if axis is None else axis
+        loop, step = part.moving[axis]
+        counter = self.first(loop) if step == 1 else self.end(loop) - 1
+        return self.outside(part.items[axis], counter)
 
-    def high(self, part: Section) -> Any:
-        """One more than the highest index along the section's axis in all iterations."""
-        if part.upward:
-            return self.outside(part.place, self.end())
-        return self.outside(part.place, self.first()) + 1
+    def high(self, part: Section, axis: int | None = None) -> Any:
+        """One more than the highest index along a moving axis in all iterations."""
+        axis = part.axis if axis is None else axis
+        loop, step = part.moving[axis]
+        if step == 1:
+            return self.outside(part.items[axis], self.end(loop))
+        return self.outside(part.items[axis], self.first(loop)) + 1
 
     def index_of_all(self, part: Section) -> tuple[Any, ...]:
         """The index that selects the sections of all iterations, in increasing order."""
         dims = self.builder.dims
-        size = part.read.args[0].type.dims[part.axis]
-        low, high = self.low(part), self.high(part)
-        start = None if dims.same(self.builder.dim_of(low), 0) else low
-        stop = None if dims.same(self.builder.dim_of(high), size) else high
-        items = [self._outside(i) for i in part.items]
-        items[part.axis] = slice(start, stop)
+        spans = {}
+        for axis in part.moving:
+            low, high = self.low(part, axis), self.high(part, axis)
+            size = part.read.args[0].type.dims[axis]
+            start = None if dims.same(self.builder.dim_of(low), 0) else low
+            stop = None if dims.same(self.builder.dim_of(high), size) else high
+            spans[axis] = slice(start, stop)
+        items = [spans.get(axis) or self._outside(item) for axis, item in enumerate(part.items)]
         while items and is_whole(items[-1]):
             items.pop()
         return tuple(items)
@@ -240,14 +282,6 @@ def _filled(item: Any, dynamic: tuple[Atom, ...]) -> Any:
 def is_whole(item: Any) -> bool:
     """True if an item of an index is ``:``."""
     return isinstance(item, slice) and item.start is item.stop is item.step is None
-
-
-def _is_view(made: Apply) -> bool:
-    """True if ``made`` is a transpose, or a read of a part of an array without index arrays."""
-    if made.primitive is transpose:
-        return True
-    arrays = any(isinstance(a, Var) and a.type.ndim for a in made.args[1:])
-    return made.primitive is getitem and not arrays
 
 
 def is_affine(made: Apply) -> bool:

@@ -84,12 +84,20 @@ def combined(now: Any, whole: Any, index: Sequence[Any], primitive: Any) -> Any:
 def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
     """True if one BLAS product of these sizes is faster than a product in each iteration.
 
-    The last two sizes are the matrix's, the others are those of the rows. A product with a small
-    dimension takes longer to read and to write than to compute: then the result is False.
+    The last two sizes are the matrix's, the others are those of the rows.
+    """
+    return is_worth((sizes[:-2], sizes[-2:-1], sizes[-1:]), builder)
+
+
+def is_worth(sizes: Sequence[tuple[DimLike, ...]], builder: Builder) -> bool:
+    """True if a product of matrices is known to be large enough for BLAS in this call.
+
+    The three groups of sizes are those of the rows, of what is summed, and of the columns. A
+    product with a small dimension takes longer to read and to write than to compute.
     """
     dims = builder.dims
-    bounds = [dims.upper_bound(d) for d in sizes]
-    if not all(dim_symbols(d) <= dims.actual.keys() for d in bounds):
+    bounds = [tuple(map(dims.upper_bound, group)) for group in sizes]
+    if not all(dim_symbols(d) <= dims.actual.keys() for group in bounds for d in group):
         return False
-    three = (bounds[:-2], bounds[-2:-1], bounds[-1:])
-    return not any(dims.are_small((*d, 1024)) for d in three) and not dims.are_small(tuple(bounds))
+    small = any(dims.are_small((*group, 1024)) for group in bounds)
+    return not small and not dims.are_small(tuple(d for group in bounds for d in group))

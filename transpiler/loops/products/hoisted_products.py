@@ -42,9 +42,9 @@ def hoist_products(function: Function, builder: Builder) -> None:
             if isinstance(s, For):
                 ahead = _before(s, builder)
                 if isinstance(ahead, Refused):
-                    missed(builder, "hoist_products", s, ahead)
+                    missed(builder, "raise_products", s, ahead, "before the loop")
                 else:
-                    applied(builder, "hoist_products", s)
+                    applied(builder, "raise_products", s, "before the loop")
                     label(ahead, s.phase)
                     made += ahead
             made.append(s)

@@ -86,10 +86,10 @@ def sink_products(function: Function, builder: Builder) -> None:
             with builder.block():  # sizes that are only asked about are dropped
                 refused = sums.find()
             if refused is not None:
-                missed(builder, "sink_products", s, refused)
+                missed(builder, "raise_products", s, refused, "after the loop")
                 made.append(s)
                 continue
-            applied(builder, "sink_products", s)
+            applied(builder, "raise_products", s, "after the loop")
             with builder.block() as before:
                 sums.keep_rows()
             with builder.block() as after:

@@ -1,0 +1,487 @@
+"""Write loop nests whose iterations multiply parts of arrays as products of whole arrays.
+
+Before, and in the reverse pass::
+
+    for r in range(A.shape[0]):
+        for q in range(A.shape[1]):
+            A[r, q] = A[r, q] @ C
+
+    for r in range(A.shape[0] - 1, -1, -1):
+        for q in range(A.shape[1] - 1, -1, -1):
+            C_bar += np.outer(A[r, q], A_bar[r, q])
+            A_bar[r, q] = C @ A_bar[r, q]
+
+After::
+
+    A_product = A @ C
+
+    C_bar += np.tensordot(A, A_bar, axes=((0, 1), (0, 1)))
+    A_bar = A_bar @ C.T
+
+Each statement is written for all iterations at once. That is right if no two iterations access one
+element of an array, unless both add to it. If one statement of a nest cannot be written so, the
+nest stays, and its inner loops are tried: over a triangle, an inner loop of dot products is one
+product of a vector and a matrix, ``out[i, i:] = x[:, i] @ x[:, i:]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder, wrap
+from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var
+from calque.transpiler.ir.effects import is_plain_store
+from calque.transpiler.ir.remarks import Refused
+from calque.transpiler.ir.types import DimLike, dim_symbols
+from calque.transpiler.loops.accesses import element_index, steady_symbols
+from calque.transpiler.loops.bounds import is_inside
+from calque.transpiler.loops.dependence import may_alias_across_iterations
+from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
+from calque.transpiler.loops.products.contractions import (
+    Axes,
+    Operand,
+    combined,
+    contract,
+    is_worth,
+)
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
+from calque.transpiler.primitives.indexing import copy, getitem, update
+from calque.transpiler.primitives.products import dot, matmul, outer
+from calque.transpiler.primitives.templates import indexed_dims, normalize
+
+PRODUCTS = (dot, matmul, outer)
+# the axes of the operands of a product, by their ranks: own axes have numbers
+_AXES: dict[tuple[int, int], tuple[Axes, Axes]] = {
+    (1, 1): (("summed",), ("summed",)),
+    (1, 2): (("summed",), ("summed", 0)),
+    (2, 1): ((0, "summed"), ("summed",)),
+}
+_NOT_OWN = "{0} accesses an array elsewhere than at the loops' counters"
+_OTHERS = "{0} accesses elements that other iterations change"
+_NO_ROWS = "{0} uses more than its own rows and what all iterations share"
+_SIZES_DIFFER = "{0} combines sizes that are not known to be equal"
+_OTHER_SUMS = "{0} sums over other counters than those that its factors share"
+_OTHER_TYPE = "{0} has another type for all iterations at once"
+NO_PRODUCT = Refused("it multiplies no row by a matrix")
+
+
+class _Left(Exception):
+    """Raised where a nest must stay as it is; {0} in its words is the statement at hand."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """The products of two operands for all iterations, which are not computed yet, but summed."""
+
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, eq=False)
+class _Carried:
+    """A version of a value that a loop carries: an array, or a sum of products."""
+
+    first: Var  # the phi of the loop that begins with it
+    owner: For
+    now: Operand
+    terms: tuple[tuple[Apply, _Pair, Axes], ...] = ()  # statements that add products
+    stores: bool = False
+
+
+class ProductNest:
+    """Converts the statements of a nest one by one into operations over all iterations."""
+
+    def __init__(self, builder: Builder, loop: For):
+        self.builder, self.loop = builder, loop
+        self.at_hand: Statement = loop
+        self.around: list[For] = []
+        inner = [s for s in core.walk(loop.body) if isinstance(s, For)]
+        self.iterations = Iterations(loop, builder, inner)
+        self.values: dict[Var, Operand | _Pair | _Carried] = {}
+        self.accesses: list[tuple[Var, Apply, tuple[For, ...]]] = []
+        self.products: list[tuple[tuple[DimLike, ...], ...]] = []  # the sizes of each product
+        self.dots = 0  # products of one vector and the rows of a matrix
+
+    def results(self) -> list[Any] | Refused:
+        """The arrays after the loop, computed in the open block, or the reason why it stays."""
+        try:
+            self._loop(self.loop)
+            self._check_dependences()
+            self.at_hand = self.loop
+            found = [self._operand(out).value for out in self.loop.outs if out.type.ndim]
+        except _Left as left:
+            return Refused(str(left), (self.at_hand.origin,))
+        if not self.products:
+            return NO_PRODUCT
+        one_matrix = [phi.type.ndim for phi in self.loop.phis if phi.type.ndim] == [2]
+        rows = one_matrix and self.dots == len(self.products) == 1
+        if not rows and not any(is_worth(p, self.builder) for p in self.products):
+            return Refused("its products are not known to be large enough in this call")
+        return found
+
+    # loops
+
+    def _loop(self, loop: For) -> None:
+        self.at_hand = loop
+        self._check_span(loop)
+        for phi, init, result in zip(loop.phis, loop.inits, loop.body.results, strict=True):
+            known = self.values.get(init) if isinstance(init, Var) else None
+            if isinstance(known, _Carried):
+                self.values[phi] = known
+            elif phi.type.ndim or loop is not self.loop:
+                self.values[phi] = _Carried(phi, loop, self._operand(init))
+            elif result in self.iterations.made or result in loop.phis:
+                raise _Left("{0} carries a scalar to its next iteration")
+        if not loop.phis:
+            raise _Left("{0} changes no array")
+        self.around.append(loop)
+        for s in loop.body.statements:
+            with self.builder.at(s.origin):
+                if isinstance(s, For):
+                    self._loop(s)
+                else:
+                    self._statement(s)
+        self.around.pop()
+        self.at_hand = loop
+        for phi, result, out in zip(loop.phis, loop.body.results, loop.outs, strict=True):
+            if phi in self.values:
+                self.values[out] = self._after(loop, phi, result)
+
+    def _check_span(self, loop: For) -> None:
+        """Refuse loops that do not step by 1, or whose range is not the same in all iterations."""
+        iterations, dims = self.iterations, self.builder.dims
+        if not iterations.can_be_counted(loop) or not all(
+            map(iterations.is_steady, (loop.start, loop.stop))
+        ):
+            raise _Left("{0} does not count by one over a range that is the same in all iterations")
+        ends = (iterations.outside(a) for a in (loop.start, loop.stop))
+        low, high = (self.builder.dim_of(end) for end in ends)
+        least = 0 if loop.step == 1 else -1
+        if not all(dims.always_nonnegative(end - least) for end in (low, high)):
+            raise _Left("{0} counts from or to a number that may be negative")
+
+    def _after(self, loop: For, phi: Var, result: Atom) -> Operand | _Carried:
+        """The value of a phi after its loop: with the sums of all iterations at the outermost."""
+        before = self.values[phi]
+        carried = self.values.get(result) if isinstance(result, Var) else None
+        assert isinstance(before, _Carried)
+        if not isinstance(carried, _Carried):
+            kind = "an array" if phi.type.ndim else "a scalar"
+            raise _Left(f"{{0}} carries {kind} to its next iteration")
+        if carried.first is not before.first:
+            raise _Left("{0} exchanges its arrays")
+        if carried.owner is not loop:
+            return carried
+        now = carried.now
+        for s, pair, loops in carried.terms:
+            self.at_hand = s
+            with self.builder.at(s.origin):
+                now = self._added(now, self._summed(pair, now.axes, loops), s)
+        if isinstance(now.value, Array) and now is not carried.now:
+            now.value.atom.name = now.value.atom.name or phi.name
+        return now
+
+    def _added(self, now: Operand, whole: Operand, s: Apply) -> Operand:
+        """A value with the products of all iterations added or subtracted."""
+        axes = whole.axes
+        if {*now.axes} == {*axes}:
+            return Operand(combined(now.value, whole.ordered(now.axes), (), s.primitive), now.axes)
+        if s.primitive is add and not isinstance(now.value, Array) and now.value == 0:
+            return whole
+        first = self._aligned(now, whole, s.out.type.ndim)
+        return Operand(apply(s.primitive, first, whole.value), axes)
+
+    # statements
+
+    def _statement(self, s: Statement) -> None:
+        self.at_hand = s
+        if not isinstance(s, Apply) or len(s.outs) != 1:
+            raise _Left("{0} is more than an operation with one result")
+        if is_affine(s) and self.iterations.steps(s.out):
+            return  # an index
+        value = self._value_of(s)
+        if isinstance(value, Operand):
+            made = value.value
+            rank = s.out.type.ndim + sum(isinstance(axis, For) for axis in value.axes)
+            if isinstance(made, Array) and (made.dtype != s.out.type.dtype or made.ndim != rank):
+                raise _Left(_OTHER_TYPE)
+        self.values[s.out] = value
+
+    def _value_of(self, s: Apply) -> Operand | _Pair | _Carried:
+        """The values that a statement computes in all iterations."""
+        values = [self.values.get(a) for a in s.args if isinstance(a, Var)]
+        if is_plain_store(s):
+            return self._store(s)
+        if s.primitive is getitem:
+            return self._part(s)
+        if s.primitive in (add, subtract) and any(isinstance(v, _Carried) for v in values):
+            return self._sum(s)
+        if s.primitive.kind == "size" and values and isinstance(values[0], _Carried):
+            return Operand(apply(s.primitive, self._array(s.args[0]).now.value, **s.params), ())
+        if any(isinstance(v, _Pair) for v in values):
+            return self._scaled(s)
+        operands = [self._operand(a) for a in s.args]
+        if s.primitive is copy:
+            return operands[0]
+        if not any(isinstance(axis, For) for o in operands for axis in o.axes):
+            if not s.primitive.total and not is_affine(s):
+                raise _Left("{0} computes the same in all iterations")
+            made = apply(s.primitive, *(o.value for o in operands), **s.params)
+            return Operand(made, tuple(range(s.out.type.ndim)))
+        if s.primitive in PRODUCTS:
+            return self._product(s, *operands)
+        if s.primitive.kind == "elementwise":
+            return self._elementwise(s, operands)
+        raise _Left("{0} is no operation that a product of whole arrays can take in")
+
+    # operands
+
+    def _operand(self, value: Atom) -> Operand:
+        """The values of ``value`` in all iterations."""
+        found = self.values.get(value) if isinstance(value, Var) else None
+        if isinstance(found, Operand):
+            return found
+        if isinstance(found, _Pair):
+            raise _Left("{0} uses a product of each combination of counters")
+        if found is not None:
+            raise _Left("{0} uses a whole value that iterations change")
+        if value in self.iterations.inside:
+            raise _Left(_NO_ROWS)
+        rank = value.type.ndim if isinstance(value, Var) else 0
+        return Operand(wrap(value), tuple(range(rank)))
+
+    def _array(self, value: Atom) -> _Carried:
+        """An array that all loops of the nest carry."""
+        found = self.values.get(value) if isinstance(value, Var) else None
+        if not isinstance(found, _Carried) or found.owner is not self.loop:
+            raise _Left("{0} uses a value that is no array carried by all loops")
+        return found
+
+    def _axes_of(self, access: Apply) -> tuple[Axes, tuple[Any, ...]]:
+        """The counters or own axes along an array's axes at an access; and the index of all."""
+        part = self.iterations.section(access)
+        loops = [loop for loop, _ in part.moving.values()] if part is not None else []
+        if part is None or not part.upward or len({*loops}) < len(loops):
+            raise _Left(_NOT_OWN)
+        if not is_inside(access, self.builder):
+            raise _Left("{0} reads or stores elements that are not known to be inside of an array")
+        for axis, (loop, _) in part.moving.items():
+            if part.items[axis] is not loop.index:
+                count = self.iterations.count(loop)
+                if not self.builder.dims.assume_nonnegative(count):
+                    raise _Left("{0} is in a loop not known to have a trip count of 0 or more")
+        own = iter(range(len(part.items)))
+        axes = tuple(
+            part.moving[k][0] if k in part.moving else next(own) if isinstance(i, slice) else None
+            for k, i in enumerate(part.items)
+        )
+        return axes, self.iterations.index_of_all(part)
+
+    # operations over all iterations
+
+    def _part(self, s: Apply) -> Operand:
+        """The parts of an array that the iterations read, as one array."""
+        array = s.args[0]
+        carried = self.values.get(array) if isinstance(array, Var) else None
+        if isinstance(carried, _Carried):
+            carried = self._array(array)
+            if carried.terms:
+                raise _Left("{0} reads an array that iterations add products to")
+            self.accesses.append((carried.first, s, tuple(self.around)))
+        base = carried.now if isinstance(carried, _Carried) else self._operand(array)
+        own, index = self._axes_of(s)
+        if not {axis for axis in base.axes if isinstance(axis, For)}.isdisjoint(own):
+            raise _Left(_NOT_OWN)
+        items = [
+            index[a] if isinstance(a, int) and a < len(index) else slice(None) for a in base.axes
+        ]
+        axes = tuple(own[a] if isinstance(a, int) else a for a in base.axes)
+        while items and is_whole(items[-1]):
+            items.pop()
+        made = base.value[tuple(items)] if items else base.value
+        return Operand(made, tuple(a for a in axes if a is not None))
+
+    def _store(self, s: Apply) -> _Carried:
+        """An array with the parts of all iterations stored, or added to."""
+        carried = self._array(s.args[0])
+        if carried.terms:
+            raise _Left("{0} stores into an array that iterations add products to")
+        self.accesses.append((carried.first, s, tuple(self.around)))
+        axes, index = self._axes_of(s)
+        axes = tuple(a for a in axes if a is not None)
+        value = self.values.get(s.args[1]) if isinstance(s.args[1], Var) else None
+        if isinstance(value, _Pair) and s.primitive.adds:
+            whole: Any = self._summed(value, axes, [a for a in self.around if a not in axes])
+            if {*whole.axes} != {*axes}:
+                raise _Left(_OTHER_SUMS)
+            whole = whole.ordered(axes)
+        else:
+            operand = self._operand(s.args[1])
+            loops = {loop for loop in self.around if loop not in axes}
+            if s.primitive is not update and loops:
+                raise _Left("{0} adds the same in several iterations")
+            if not {a for a in operand.axes if isinstance(a, For)} <= {*axes}:
+                raise _Left(_OTHERS)
+            whole = _spread(operand, axes, sum(isinstance(a, int) for a in axes))
+        now = carried.now.value
+        template, dynamic = normalize(now, index or (slice(None),))
+        sizes = indexed_dims(now.dims, template, dynamic)
+        missing = len(sizes) - (whole.ndim if isinstance(whole, Array) else 0)
+        if isinstance(whole, Array):
+            if whole.dtype != now.dtype:
+                raise _Left("{0} stores a value of another type than the array's parts")
+            if not all(
+                d == 1 or self.builder.dims.same(d, size)
+                for d, size in zip(whole.dims, sizes[missing:], strict=True)
+            ):
+                raise _Left(_SIZES_DIFFER)
+        spread = missing or 1 in getattr(whole, "dims", ())
+        made = combined(now, whole, (slice(None),) if spread and not index else index, s.primitive)
+        return replace(carried, now=Operand(made, carried.now.axes), stores=True)
+
+    def _sum(self, s: Apply) -> _Carried:
+        """A value to which all iterations add products."""
+        pairs = [isinstance(self.values.get(a), _Pair) for a in s.args]
+        if pairs not in ([False, True], [True, False]) or (pairs[0] and s.primitive is subtract):
+            raise _Left("{0} adds no product of the iteration's own")
+        array, product = s.args if pairs[1] else s.args[::-1]
+        carried, pair = self.values[array], self.values[product]
+        assert isinstance(carried, _Carried) and isinstance(pair, _Pair)
+        if carried.stores:
+            raise _Left("{0} adds a product to an array that iterations store rows into")
+        dtypes = {carried.first.type.dtype, s.out.type.dtype, product.type.dtype}
+        if len(dtypes) > 1 or array.type.ndim != product.type.ndim:
+            raise _Left("{0} adds a product to an array of another type")
+        if not all(map(self.builder.dims.same, array.type.dims, s.out.type.dims)):
+            raise _Left(_SIZES_DIFFER)
+        inner = tuple(self.around[self.around.index(carried.owner) :])
+        return replace(carried, terms=(*carried.terms, (s, pair, inner)))
+
+    def _product(self, s: Apply, left: Operand, right: Operand) -> Operand | _Pair:
+        """The products of rows and a matrix, or of rows and rows; outer products stay pairs."""
+        ranks = tuple(a.type.ndim for a in s.args)
+        if s.out.type.dtype.kind not in "fc":
+            raise _Left("{0} multiplies numbers that are no floats")
+        if s.primitive is outer:
+            if ranks != (1, 1):
+                raise _Left("{0} is no outer product of two rows")
+            return _Pair(_relabelled(left, (0,)), _relabelled(right, (1,)))
+        if ranks not in _AXES:
+            raise _Left("{0} is no product of a row and a matrix")
+        first, other = _AXES[ranks]
+        pair = _Pair(_relabelled(left, first), _relabelled(right, other))
+        loops = [
+            {axis for axis in operand.axes if isinstance(axis, For)} for operand in (left, right)
+        ]
+        if loops[0] & loops[1]:
+            raise _Left("{0} multiplies by a matrix that differs between iterations")
+        self.dots += ranks == (1, 1) and sorted(map(len, loops)) == [0, 1]
+        return self._summed(pair, (*self.around, 0), ["summed"])
+
+    def _summed(self, pair: _Pair, wanted: Axes, over: Sequence[Any]) -> Operand:
+        """The sums of products over some axes, which both operands must share; axes as wanted."""
+        left, right, dims = pair.left, pair.right, self.builder.dims
+        summed = [axis for axis in left.axes if axis in right.axes]
+        free = [axis for axis in (*left.axes, *right.axes) if axis not in summed]
+        if {*summed} != {*over} or not summed:
+            raise _Left(_OTHER_SUMS)
+        if left.value.dtype != right.value.dtype or left.value.dtype.kind not in "fc":
+            raise _Left("{0} multiplies numbers that are no floats")
+        if not all(dims.same(left.size(axis), right.size(axis)) for axis in summed):
+            raise _Left(_SIZES_DIFFER)
+        sizes = [[o.size(axis) for axis in o.axes if axis not in summed] for o in (left, right)]
+        middle = [left.size(axis) for axis in summed]
+        self.products.append(tuple(map(tuple, (sizes[0], middle, sizes[1]))))
+        axes = tuple(sorted(free, key=[*wanted, *free].index))
+        return Operand(contract(left, right, axes), axes)
+
+    def _scaled(self, s: Apply) -> _Pair:
+        """A pair times a scalar, or its negative."""
+        pairs = [v for v in map(self.values.get, s.args) if isinstance(v, _Pair)]
+        if len(pairs) != 1 or s.primitive not in (multiply, negative):
+            raise _Left("{0} uses a product of each combination of counters")
+        (pair,) = pairs
+        if s.primitive is negative:
+            return replace(pair, left=replace(pair.left, value=-pair.left.value))
+        (factor,) = (a for a in s.args if not isinstance(self.values.get(a), _Pair))
+        scalar = self._operand(factor)
+        for name in ("left", "right"):
+            operand = getattr(pair, name)
+            if {*scalar.axes} <= {*operand.axes} and not _rank_of(factor):
+                rank = sum(isinstance(axis, int) for axis in operand.axes)
+                made = apply(multiply, operand.value, self._aligned(scalar, operand, rank))
+                if made.dtype == operand.value.dtype:
+                    return replace(pair, **{name: replace(operand, value=made)})
+        raise _Left("{0} multiplies three values of different counters")
+
+    def _elementwise(self, s: Apply, operands: Sequence[Operand]) -> Operand | _Pair:
+        """An elementwise operation on the operands of all iterations."""
+        rank = s.out.type.ndim
+        loops = {axis for o in operands for axis in o.axes if isinstance(axis, For)}
+        for o in operands:
+            if loops <= {*o.axes} and len(o.axes) == len(loops) + rank:
+                args = [self._aligned(each, o, rank) for each in operands]
+                return Operand(apply(s.primitive, *args, **s.params), o.axes)
+        if s.primitive is not multiply:
+            raise _Left("{0} combines a row with an array of other dimensions")
+        left, right = operands
+        own = [sum(isinstance(axis, int) for axis in o.axes) for o in operands]
+        if min(own) or max(own) > 1 or not all(isinstance(o.value, Array) for o in operands):
+            raise _Left("{0} combines a row with an array of other dimensions")
+        return _Pair(left, right)
+
+    def _aligned(self, operand: Operand, other: Operand, rank: int) -> Any:
+        """An operand's array so that NumPy's broadcasting aligns its axes with another's."""
+        loops = [axis for axis in operand.axes if isinstance(axis, For)]
+        if not all(self.builder.dims.same(operand.size(a), other.size(a)) for a in loops):
+            raise _Left(_SIZES_DIFFER)
+        return _spread(operand, other.axes, rank)
+
+    # dependences
+
+    def _check_dependences(self) -> None:
+        """Refuse a nest in which two iterations access an element, unless both add to it."""
+        builder, loops = self.builder, self.iterations.loops
+        counters = {loop: dim_symbols(builder.dim_values[loop.index]) for loop in loops}
+        steady = steady_symbols(self.loop, builder).difference(*counters.values())
+        for k, (array, one, around) in enumerate(self.accesses):
+            for other_array, other, inside in self.accesses[k:]:
+                writes = [s for s in (one, other) if s.primitive is not getitem]
+                adds = [s for s in writes if s.primitive.adds]
+                if other_array is not array or not writes or len(adds) == 2:
+                    continue
+                places = element_index(one, builder), element_index(other, builder)
+                for loop in around:
+                    (counter,) = counters[loop]
+                    if loop in inside and may_alias_across_iterations(
+                        *(*places, counter, steady, builder)
+                    ):
+                        self.at_hand = other
+                        raise _Left(_OTHERS)
+
+
+def _rank_of(factor: Atom) -> int:
+    """The number of axes of one iteration's value."""
+    return factor.type.ndim if isinstance(factor, Var) else 0
+
+
+def _relabelled(operand: Operand, own: Axes) -> Operand:
+    """An operand whose own axes have other labels."""
+    axes = tuple(own[axis] if isinstance(axis, int) else axis for axis in operand.axes)
+    return replace(operand, axes=axes)
+
+
+def _spread(operand: Operand, axes: Axes, rank: int) -> Any:
+    """An operand's array so that NumPy's broadcasting aligns it with others of these axes."""
+    own = sum(isinstance(axis, int) for axis in operand.axes)
+    shifted = _relabelled(operand, tuple(range(rank - own, rank)))
+    present = tuple(axis for axis in axes if axis in shifted.axes)
+    value = shifted.ordered(present)
+    items = [slice(None) if axis in present else None for axis in axes]
+    while items and items[0] is None:
+        items.pop(0)
+    return value[tuple(items)] if None in items else value
