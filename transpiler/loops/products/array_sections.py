@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Builder, wrap
+from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Slot, Statement, Var
 from calque.transpiler.ir.path_conditions import facts_of_iterations
+from calque.transpiler.ir.rewrite import copy_facts
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
 from calque.transpiler.loops.bounds import is_inside
 from calque.transpiler.primitives.axes import transpose
@@ -76,12 +77,12 @@ class Iterations:
     def first(self, loop: For | None = None) -> Any:
         """The lowest value of the counter."""
         loop = loop or self.loop
-        return wrap(loop.start) if loop.step == 1 else wrap(loop.stop) + 1
+        return self.outside(loop.start) if loop.step == 1 else self.outside(loop.stop) + 1
 
     def end(self, loop: For | None = None) -> Any:
         """One more than the highest value of the counter."""
         loop = loop or self.loop
-        return wrap(loop.stop) if loop.step == 1 else wrap(loop.start) + 1
+        return self.outside(loop.stop) if loop.step == 1 else self.outside(loop.start) + 1
 
     def count(self, loop: For | None = None) -> DimLike:
         """The loop's trip count, where it is not negative."""
@@ -114,7 +115,10 @@ class Iterations:
             return counter
         assert isinstance(made, Apply)
         args = [self.outside(a, counter) for a in made.args]
-        return apply(made.primitive, *args, **made.params)
+        again = apply(made.primitive, *args, **made.params)
+        if made.primitive.kind == "size" and isinstance(again, Array):
+            copy_facts(self.builder, value, again.atom)
+        return again
 
     def _moves(self, index: Atom) -> bool:
         """True if an index is computed by sums and products of counters and invariants."""

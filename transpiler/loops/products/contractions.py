@@ -32,6 +32,16 @@ class Operand:
     value: Any
     axes: Axes
 
+    @property
+    def rank(self) -> int:
+        """The number of axes of the value that one iteration has."""
+        return sum(isinstance(axis, int) for axis in self.axes)
+
+    @property
+    def counters(self) -> set[Hashable]:
+        """The other labels: the loops in whose iterations the values differ."""
+        return {axis for axis in self.axes if not isinstance(axis, int)}
+
     def size(self, axis: Hashable) -> DimLike:
         """The size along the axis with this label."""
         return self.value.dims[self.axes.index(axis)]
@@ -54,8 +64,8 @@ def contract(left: Operand, right: Operand, axes: Axes) -> Any:
     rest = tuple(axis for axis in a.axes if axis not in summed)
     other = tuple(axis for axis in b.axes if axis not in summed)
     if len(summed) != 1 or len(other) > 1 or (len(rest) > 1 and a.axes[-1:] != summed):
-        pairs_of_axes = ([o.axes.index(axis) for axis in summed] for o in (a, b))
-        made = np.tensordot(a.value, b.value, tuple(map(tuple, pairs_of_axes)))
+        left_axes, right_axes = (tuple(map(o.axes.index, summed)) for o in (a, b))
+        made = np.tensordot(a.value, b.value, (left_axes, right_axes))
     else:
         made = apply(matmul, a.ordered((*rest, *summed)), b.ordered((*summed, *other)))
     return Operand(made, (*rest, *other)).ordered(axes)

@@ -51,6 +51,7 @@ from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
 from calque.transpiler.primitives.indexing import copy, getitem, update
 from calque.transpiler.primitives.products import dot, matmul, outer
+from calque.transpiler.primitives.reductions import sum_
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
 PRODUCTS = (dot, matmul, outer)
@@ -65,7 +66,6 @@ _OTHERS = "{0} accesses elements that other iterations change"
 _NO_ROWS = "{0} uses more than its own rows and what all iterations share"
 _SIZES_DIFFER = "{0} combines sizes that are not known to be equal"
 _OTHER_SUMS = "{0} sums over other counters than those that its factors share"
-_OTHER_TYPE = "{0} has another type for all iterations at once"
 NO_PRODUCT = Refused("it multiplies no row by a matrix")
 
 
@@ -158,10 +158,9 @@ class ProductNest:
             map(iterations.is_steady, (loop.start, loop.stop))
         ):
             raise _Left("{0} does not count by one over a range that is the same in all iterations")
-        ends = (iterations.outside(a) for a in (loop.start, loop.stop))
-        low, high = (self.builder.dim_of(end) for end in ends)
+        ends = (self.builder.dim_of(wrap(a)) for a in (loop.start, loop.stop))
         least = 0 if loop.step == 1 else -1
-        if not all(dims.always_nonnegative(end - least) for end in (low, high)):
+        if not all(dims.always_nonnegative(end - least) for end in ends):
             raise _Left("{0} counts from or to a number that may be negative")
 
     def _after(self, loop: For, phi: Var, result: Atom) -> Operand | _Carried:
@@ -206,9 +205,9 @@ class ProductNest:
         value = self._value_of(s)
         if isinstance(value, Operand):
             made = value.value
-            rank = s.out.type.ndim + sum(isinstance(axis, For) for axis in value.axes)
-            if isinstance(made, Array) and (made.dtype != s.out.type.dtype or made.ndim != rank):
-                raise _Left(_OTHER_TYPE)
+            same = value.rank == s.out.type.ndim
+            if isinstance(made, Array) and not (same and made.dtype == s.out.type.dtype):
+                raise _Left("{0} has another type for all iterations at once")
         self.values[s.out] = value
 
     def _value_of(self, s: Apply) -> Operand | _Pair | _Carried:
@@ -222,13 +221,15 @@ class ProductNest:
             return self._sum(s)
         if s.primitive.kind == "size" and values and isinstance(values[0], _Carried):
             return Operand(apply(s.primitive, self._array(s.args[0]).now.value, **s.params), ())
+        if s.primitive is sum_ and isinstance(values[0], _Pair):
+            return self._total(s, values[0])
         if any(isinstance(v, _Pair) for v in values):
             return self._scaled(s)
         operands = [self._operand(a) for a in s.args]
         if s.primitive is copy:
             return operands[0]
-        if not any(isinstance(axis, For) for o in operands for axis in o.axes):
-            if not s.primitive.total and not is_affine(s):
+        if not any(o.counters for o in operands):
+            if not (s.primitive.total or s.primitive.kind == "size" or is_affine(s)):
                 raise _Left("{0} computes the same in all iterations")
             made = apply(s.primitive, *(o.value for o in operands), **s.params)
             return Operand(made, tuple(range(s.out.type.ndim)))
@@ -286,6 +287,9 @@ class ProductNest:
     def _part(self, s: Apply) -> Operand:
         """The parts of an array that the iterations read, as one array."""
         array = s.args[0]
+        made = self.iterations.made.get(array) if isinstance(array, Var) else None
+        if isinstance(made, Apply) and made.primitive is update and _reads_back(s, made):
+            return self._operand(made.args[1])
         carried = self.values.get(array) if isinstance(array, Var) else None
         if isinstance(carried, _Carried):
             carried = self._array(array)
@@ -294,7 +298,7 @@ class ProductNest:
             self.accesses.append((carried.first, s, tuple(self.around)))
         base = carried.now if isinstance(carried, _Carried) else self._operand(array)
         own, index = self._axes_of(s)
-        if not {axis for axis in base.axes if isinstance(axis, For)}.isdisjoint(own):
+        if not base.counters.isdisjoint(own):
             raise _Left(_NOT_OWN)
         items = [
             index[a] if isinstance(a, int) and a < len(index) else slice(None) for a in base.axes
@@ -324,7 +328,7 @@ class ProductNest:
             loops = {loop for loop in self.around if loop not in axes}
             if s.primitive is not update and loops:
                 raise _Left("{0} adds the same in several iterations")
-            if not {a for a in operand.axes if isinstance(a, For)} <= {*axes}:
+            if not operand.counters <= {*axes}:
                 raise _Left(_OTHERS)
             whole = _spread(operand, axes, sum(isinstance(a, int) for a in axes))
         now = carried.now.value
@@ -374,12 +378,10 @@ class ProductNest:
             raise _Left("{0} is no product of a row and a matrix")
         first, other = _AXES[ranks]
         pair = _Pair(_relabelled(left, first), _relabelled(right, other))
-        loops = [
-            {axis for axis in operand.axes if isinstance(axis, For)} for operand in (left, right)
-        ]
-        if loops[0] & loops[1]:
+        if left.counters & right.counters:
             raise _Left("{0} multiplies by a matrix that differs between iterations")
-        self.dots += ranks == (1, 1) and sorted(map(len, loops)) == [0, 1]
+        counts = sorted((len(left.counters), len(right.counters)))
+        self.dots += ranks == (1, 1) and counts == [0, 1]
         return self._summed(pair, (*self.around, 0), ["summed"])
 
     def _summed(self, pair: _Pair, wanted: Axes, over: Sequence[Any]) -> Operand:
@@ -399,6 +401,13 @@ class ProductNest:
         axes = tuple(sorted(free, key=[*wanted, *free].index))
         return Operand(contract(left, right, axes), axes)
 
+    def _total(self, s: Apply, pair: _Pair) -> Operand:
+        """The sum of a product of two rows, for all iterations."""
+        if s.out.type.ndim or min(pair.left.rank, pair.right.rank) < 1:
+            raise _Left(_OTHER_SUMS)
+        rows = (_relabelled(o, ("summed",)) for o in (pair.left, pair.right))
+        return self._summed(_Pair(*rows), tuple(self.around), ["summed"])
+
     def _scaled(self, s: Apply) -> _Pair:
         """A pair times a scalar, or its negative."""
         pairs = [v for v in map(self.values.get, s.args) if isinstance(v, _Pair)]
@@ -411,9 +420,9 @@ class ProductNest:
         scalar = self._operand(factor)
         for name in ("left", "right"):
             operand = getattr(pair, name)
-            if {*scalar.axes} <= {*operand.axes} and not _rank_of(factor):
-                rank = sum(isinstance(axis, int) for axis in operand.axes)
-                made = apply(multiply, operand.value, self._aligned(scalar, operand, rank))
+            if not scalar.rank and scalar.counters <= operand.counters:
+                other = self._aligned(scalar, operand, operand.rank)
+                made = apply(multiply, operand.value, other)
                 if made.dtype == operand.value.dtype:
                     return replace(pair, **{name: replace(operand, value=made)})
         raise _Left("{0} multiplies three values of different counters")
@@ -421,23 +430,21 @@ class ProductNest:
     def _elementwise(self, s: Apply, operands: Sequence[Operand]) -> Operand | _Pair:
         """An elementwise operation on the operands of all iterations."""
         rank = s.out.type.ndim
-        loops = {axis for o in operands for axis in o.axes if isinstance(axis, For)}
+        loops = set().union(*(o.counters for o in operands))
         for o in operands:
-            if loops <= {*o.axes} and len(o.axes) == len(loops) + rank:
+            if loops == o.counters and o.rank == rank:
                 args = [self._aligned(each, o, rank) for each in operands]
                 return Operand(apply(s.primitive, *args, **s.params), o.axes)
-        if s.primitive is not multiply:
+        ranks = sorted(o.rank for o in operands)
+        arrays = all(isinstance(o.value, Array) for o in operands)
+        if s.primitive is not multiply or max(ranks) > 1 or not arrays:
             raise _Left("{0} combines a row with an array of other dimensions")
-        left, right = operands
-        own = [sum(isinstance(axis, int) for axis in o.axes) for o in operands]
-        if min(own) or max(own) > 1 or not all(isinstance(o.value, Array) for o in operands):
-            raise _Left("{0} combines a row with an array of other dimensions")
-        return _Pair(left, right)
+        return _Pair(*operands)
 
     def _aligned(self, operand: Operand, other: Operand, rank: int) -> Any:
         """An operand's array so that NumPy's broadcasting aligns its axes with another's."""
-        loops = [axis for axis in operand.axes if isinstance(axis, For)]
-        if not all(self.builder.dims.same(operand.size(a), other.size(a)) for a in loops):
+        loops, same = operand.counters, self.builder.dims.same
+        if not all(same(operand.size(a), other.size(a)) for a in loops):
             raise _Left(_SIZES_DIFFER)
         return _spread(operand, other.axes, rank)
 
@@ -464,9 +471,15 @@ class ProductNest:
                         raise _Left(_OTHERS)
 
 
-def _rank_of(factor: Atom) -> int:
-    """The number of axes of one iteration's value."""
-    return factor.type.ndim if isinstance(factor, Var) else 0
+def _reads_back(read: Apply, store: Apply) -> bool:
+    """True if a read is of the elements that a store has just set to a value of their type."""
+    value, first = store.args[1], store.primitive.first_index
+    return (
+        read.params["index"] == store.params["index"]
+        and read.args[1:] == store.args[first:]
+        and isinstance(value, Var)
+        and (value.type.ndim, value.type.dtype) == (read.out.type.ndim, read.out.type.dtype)
+    )
 
 
 def _relabelled(operand: Operand, own: Axes) -> Operand:
@@ -477,8 +490,7 @@ def _relabelled(operand: Operand, own: Axes) -> Operand:
 
 def _spread(operand: Operand, axes: Axes, rank: int) -> Any:
     """An operand's array so that NumPy's broadcasting aligns it with others of these axes."""
-    own = sum(isinstance(axis, int) for axis in operand.axes)
-    shifted = _relabelled(operand, tuple(range(rank - own, rank)))
+    shifted = _relabelled(operand, tuple(range(rank - operand.rank, rank)))
     present = tuple(axis for axis in axes if axis in shifted.axes)
     value = shifted.ordered(present)
     items = [slice(None) if axis in present else None for axis in axes]

@@ -86,14 +86,14 @@ def _define(
     arrays = (out for out in loop.outs if out.type.ndim)
     for out, result in zip(arrays, results, strict=True):
         made = builder.definitions.get(result) if isinstance(result, Var) else None
-        single = isinstance(made, Apply) and len(made.outs) == 1
-        now = made.outs[0] if single else result  # one array may be several results
-        if single and made in block.statements and now not in loop.outs:
-            core.substitute(block, {now: out})
+        if not isinstance(made, Apply) or len(made.outs) > 1:
+            core.substitute(root, {out: result})
+        elif made in block.statements and made.out not in loop.outs:
+            core.substitute(block, {made.out: out})
             made.outs = (out,)
             builder.definitions[out] = made
         else:
-            core.substitute(root, {out: now})
+            core.substitute(root, {out: made.out})  # an array that is several results
 
 
 def _counters(loop: For) -> list[For]:
