@@ -38,6 +38,14 @@ def in_place(a, b, c):
     return c
 
 
+def written_out(a, b, c):
+    for i in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                c[i, j] = c[i, j] - b[k, j] * a[i, k]
+    return c
+
+
 def with_the_sum_outermost(a, b, c):
     for k in range(a.shape[1]):
         for j in range(b.shape[1] - 1, -1, -1):
@@ -79,7 +87,10 @@ def rows_times_scalars(a, b, c):
     return c
 
 
-RAISED = [in_a_scalar, in_place, with_the_sum_outermost, scaled_first, of_parts, dot_products, rows_times_scalars]
+RAISED = [
+    *(in_a_scalar, in_place, written_out, with_the_sum_outermost),
+    *(scaled_first, of_parts, dot_products, rows_times_scalars),
+]
 
 
 def decaying(a, b, c):
@@ -144,6 +155,25 @@ def of_three(a, b, c):
     return c
 
 
+def with_the_element_before(a, b, c):
+    for i in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            for j in range(1, b.shape[1]):
+                c[i, j] = c[i, j - 1] + a[i, k] * b[k, j]
+    return c
+
+
+def also_kept_elsewhere(a, b, c):
+    kept = np.zeros_like(c)
+    for i in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            for j in range(b.shape[1]):
+                old = c[i, j]
+                c[i, j] = old + a[i, k] * b[k, j]
+                kept[i, j] = old
+    return c + kept
+
+
 def running(a, b, c):
     s = 0.0
     for i in range(a.shape[0]):
@@ -154,7 +184,10 @@ def running(a, b, c):
     return c
 
 
-STAY = [decaying, in_a_triangle, under_a_test, of_its_own_elements, read_in_the_nest, into_one_column, of_three, running]
+STAY = [
+    *(decaying, in_a_triangle, under_a_test, of_its_own_elements, read_in_the_nest, into_one_column),
+    *(of_three, running, with_the_element_before, also_kept_elsewhere),
+]
 
 
 def arguments(n: int, m: int, p: int, dtype: Any = float) -> tuple[np.ndarray, ...]:

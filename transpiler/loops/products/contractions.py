@@ -54,6 +54,21 @@ class Operand:
             return self.value.T
         return np.transpose(self.value, [self.axes.index(axis) for axis in axes])
 
+    def relabelled(self, own: Axes) -> Operand:
+        """The operand with other labels for the axes of one iteration's value."""
+        axes = tuple(own[axis] if isinstance(axis, int) else axis for axis in self.axes)
+        return Operand(self.value, axes)
+
+    def spread(self, axes: Axes, rank: int) -> Any:
+        """The array so that NumPy's broadcasting aligns it with others of these axes."""
+        shifted = self.relabelled(tuple(range(rank - self.rank, rank)))
+        present = tuple(axis for axis in axes if axis in shifted.axes)
+        value = shifted.ordered(present)
+        items = [slice(None) if axis in present else None for axis in axes]
+        while items and items[0] is None:
+            items.pop(0)
+        return value[tuple(items)] if None in items else value
+
 
 def contract(left: Operand, right: Operand, axes: Axes) -> Any:
     """The array with these axes; summed are products over other axes, which both operands have."""

@@ -35,10 +35,9 @@ from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.remarks import Refused
-from calque.transpiler.ir.types import DimLike, dim_symbols
-from calque.transpiler.loops.accesses import element_index, steady_symbols
+from calque.transpiler.ir.types import DimLike
+from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.bounds import is_inside
-from calque.transpiler.loops.dependence import may_alias_across_iterations
 from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
 from calque.transpiler.loops.products.contractions import (
     Axes,
@@ -47,9 +46,10 @@ from calque.transpiler.loops.products.contractions import (
     contract,
     is_worth,
 )
+from calque.transpiler.loops.products.nest_dependences import CarriedAccess, dependent
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
-from calque.transpiler.primitives.indexing import copy, getitem, update
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 from calque.transpiler.primitives.products import dot, matmul, outer
 from calque.transpiler.primitives.reductions import sum_
 from calque.transpiler.primitives.templates import indexed_dims, normalize
@@ -62,9 +62,9 @@ _AXES: dict[tuple[int, int], tuple[Axes, Axes]] = {
     (2, 1): ((0, "summed"), ("summed",)),
 }
 _NOT_OWN = "{0} accesses an array elsewhere than at the loops' counters"
-_OTHERS = "{0} accesses elements that other iterations change"
 _NO_ROWS = "{0} uses more than its own rows and what all iterations share"
 _SIZES_DIFFER = "{0} combines sizes that are not known to be equal"
+_NO_ELEMENT = "{0} uses a product of each combination of counters"
 _OTHER_SUMS = "{0} sums over other counters than those that its factors share"
 NO_PRODUCT = Refused("it multiplies no row by a matrix")
 
@@ -79,6 +79,7 @@ class _Pair:
 
     left: Operand
     right: Operand
+    onto: Apply | None = None  # the read of elements that the products are added to
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class ProductNest:
         inner = [s for s in core.walk(loop.body) if isinstance(s, For)]
         self.iterations = Iterations(loop, builder, inner)
         self.values: dict[Var, Operand | _Pair | _Carried] = {}
-        self.accesses: list[tuple[Var, Apply, tuple[For, ...]]] = []
+        self.accesses: list[CarriedAccess] = []
         self.products: list[tuple[tuple[DimLike, ...], ...]] = []  # the sizes of each product
         self.dots = 0  # products of one vector and the rows of a matrix
 
@@ -110,8 +111,11 @@ class ProductNest:
         """The arrays after the loop, computed in the open block, or the reason why it stays."""
         try:
             self._loop(self.loop)
-            self._check_dependences()
             self.at_hand = self.loop
+            other = dependent(self.accesses, self.iterations.loops, self.builder)
+            if other is not None:
+                self.at_hand = other
+                raise _Left("{0} accesses elements that other iterations change")
             found = [self._operand(out).value for out in self.loop.outs if out.type.ndim]
         except _Left as left:
             return Refused(str(left), (self.at_hand.origin,))
@@ -224,7 +228,7 @@ class ProductNest:
         if s.primitive is sum_ and isinstance(values[0], _Pair):
             return self._total(s, values[0])
         if any(isinstance(v, _Pair) for v in values):
-            return self._scaled(s)
+            return self._onto(s) if s.primitive in (add, subtract) else self._scaled(s)
         operands = [self._operand(a) for a in s.args]
         if s.primitive is copy:
             return operands[0]
@@ -247,7 +251,7 @@ class ProductNest:
         if isinstance(found, Operand):
             return found
         if isinstance(found, _Pair):
-            raise _Left("{0} uses a product of each combination of counters")
+            raise _Left(_NO_ELEMENT)
         if found is not None:
             raise _Left("{0} uses a whole value that iterations change")
         if value in self.iterations.inside:
@@ -282,6 +286,9 @@ class ProductNest:
         )
         return axes, self.iterations.index_of_all(part)
 
+    def _note(self, carried: _Carried, s: Apply, adds: bool) -> None:
+        self.accesses.append(CarriedAccess(carried.first, s, tuple(self.around), adds))
+
     # operations over all iterations
 
     def _part(self, s: Apply) -> Operand:
@@ -295,7 +302,7 @@ class ProductNest:
             carried = self._array(array)
             if carried.terms:
                 raise _Left("{0} reads an array that iterations add products to")
-            self.accesses.append((carried.first, s, tuple(self.around)))
+            self._note(carried, s, s.primitive.adds)
         base = carried.now if isinstance(carried, _Carried) else self._operand(array)
         own, index = self._axes_of(s)
         if not base.counters.isdisjoint(own):
@@ -314,11 +321,17 @@ class ProductNest:
         carried = self._array(s.args[0])
         if carried.terms:
             raise _Left("{0} stores into an array that iterations add products to")
-        self.accesses.append((carried.first, s, tuple(self.around)))
+        made = self.iterations.made.get(s.args[1])
+        if isinstance(made, Apply) and s.primitive is update and _is_of_same(made, s):
+            return carried  # the elements have these values
         axes, index = self._axes_of(s)
         axes = tuple(a for a in axes if a is not None)
-        value = self.values.get(s.args[1]) if isinstance(s.args[1], Var) else None
-        if isinstance(value, _Pair) and s.primitive.adds:
+        value, primitive = self.values.get(s.args[1]), s.primitive
+        if isinstance(value, _Pair) and value.onto is not None and _is_of_same(value.onto, s):
+            self.accesses = [a for a in self.accesses if a.statement is not value.onto]
+            value, primitive = replace(value, onto=None), update_add
+        self._note(carried, s, primitive.adds)
+        if isinstance(value, _Pair) and primitive.adds:
             whole: Any = self._summed(value, axes, [a for a in self.around if a not in axes])
             if {*whole.axes} != {*axes}:
                 raise _Left(_OTHER_SUMS)
@@ -326,11 +339,11 @@ class ProductNest:
         else:
             operand = self._operand(s.args[1])
             loops = {loop for loop in self.around if loop not in axes}
-            if s.primitive is not update and loops:
+            if primitive.adds and loops:
                 raise _Left("{0} adds the same in several iterations")
             if not operand.counters <= {*axes}:
-                raise _Left(_OTHERS)
-            whole = _spread(operand, axes, sum(isinstance(a, int) for a in axes))
+                raise _Left("{0} stores a value of iterations that share an element")
+            whole = operand.spread(axes, sum(isinstance(a, int) for a in axes))
         now = carried.now.value
         template, dynamic = normalize(now, index or (slice(None),))
         sizes = indexed_dims(now.dims, template, dynamic)
@@ -344,7 +357,7 @@ class ProductNest:
             ):
                 raise _Left(_SIZES_DIFFER)
         spread = missing or 1 in getattr(whole, "dims", ())
-        made = combined(now, whole, (slice(None),) if spread and not index else index, s.primitive)
+        made = combined(now, whole, (slice(None),) if spread and not index else index, primitive)
         return replace(carried, now=Operand(made, carried.now.axes), stores=True)
 
     def _sum(self, s: Apply) -> _Carried:
@@ -373,11 +386,11 @@ class ProductNest:
         if s.primitive is outer:
             if ranks != (1, 1):
                 raise _Left("{0} is no outer product of two rows")
-            return _Pair(_relabelled(left, (0,)), _relabelled(right, (1,)))
+            return _Pair(left.relabelled((0,)), right.relabelled((1,)))
         if ranks not in _AXES:
             raise _Left("{0} is no product of a row and a matrix")
         first, other = _AXES[ranks]
-        pair = _Pair(_relabelled(left, first), _relabelled(right, other))
+        pair = _Pair(left.relabelled(first), right.relabelled(other))
         if left.counters & right.counters:
             raise _Left("{0} multiplies by a matrix that differs between iterations")
         counts = sorted((len(left.counters), len(right.counters)))
@@ -389,7 +402,7 @@ class ProductNest:
         left, right, dims = pair.left, pair.right, self.builder.dims
         summed = [axis for axis in left.axes if axis in right.axes]
         free = [axis for axis in (*left.axes, *right.axes) if axis not in summed]
-        if {*summed} != {*over} or not summed:
+        if {*summed} != {*over} or not summed or pair.onto is not None:
             raise _Left(_OTHER_SUMS)
         if left.value.dtype != right.value.dtype or left.value.dtype.kind not in "fc":
             raise _Left("{0} multiplies numbers that are no floats")
@@ -401,19 +414,34 @@ class ProductNest:
         axes = tuple(sorted(free, key=[*wanted, *free].index))
         return Operand(contract(left, right, axes), axes)
 
+    def _onto(self, s: Apply) -> _Pair:
+        """The sum of an element of a carried array, read for that alone, and a product."""
+        first, pair = s.args[0], self.values.get(s.args[1])
+        if not isinstance(pair, _Pair) and s.primitive is add:
+            first, pair = s.args[1], self.values.get(s.args[0])
+        read = self.iterations.made.get(first)
+        if not isinstance(pair, _Pair) or pair.onto is not None or not isinstance(read, Apply):
+            raise _Left(_NO_ELEMENT)
+        if read.primitive is not getitem or count_uses(self.loop.body, first) > 1:
+            raise _Left(_NO_ELEMENT)
+        left = pair.left if s.primitive is add else replace(pair.left, value=-pair.left.value)
+        return replace(pair, left=left, onto=read)
+
     def _total(self, s: Apply, pair: _Pair) -> Operand:
         """The sum of a product of two rows, for all iterations."""
         if s.out.type.ndim or min(pair.left.rank, pair.right.rank) < 1:
             raise _Left(_OTHER_SUMS)
-        rows = (_relabelled(o, ("summed",)) for o in (pair.left, pair.right))
-        return self._summed(_Pair(*rows), tuple(self.around), ["summed"])
+        left, right = (o.relabelled(("summed",)) for o in (pair.left, pair.right))
+        return self._summed(_Pair(left, right), tuple(self.around), ["summed"])
 
     def _scaled(self, s: Apply) -> _Pair:
         """A pair times a scalar, or its negative."""
         pairs = [v for v in map(self.values.get, s.args) if isinstance(v, _Pair)]
         if len(pairs) != 1 or s.primitive not in (multiply, negative):
-            raise _Left("{0} uses a product of each combination of counters")
+            raise _Left(_NO_ELEMENT)
         (pair,) = pairs
+        if pair.onto is not None:
+            raise _Left(_NO_ELEMENT)
         if s.primitive is negative:
             return replace(pair, left=replace(pair.left, value=-pair.left.value))
         (factor,) = (a for a in s.args if not isinstance(self.values.get(a), _Pair))
@@ -439,36 +467,21 @@ class ProductNest:
         arrays = all(isinstance(o.value, Array) for o in operands)
         if s.primitive is not multiply or max(ranks) > 1 or not arrays:
             raise _Left("{0} combines a row with an array of other dimensions")
-        return _Pair(*operands)
+        return _Pair(operands[0], operands[1])
 
     def _aligned(self, operand: Operand, other: Operand, rank: int) -> Any:
         """An operand's array so that NumPy's broadcasting aligns its axes with another's."""
         loops, same = operand.counters, self.builder.dims.same
         if not all(same(operand.size(a), other.size(a)) for a in loops):
             raise _Left(_SIZES_DIFFER)
-        return _spread(operand, other.axes, rank)
+        return operand.spread(other.axes, rank)
 
-    # dependences
 
-    def _check_dependences(self) -> None:
-        """Refuse a nest in which two iterations access an element, unless both add to it."""
-        builder, loops = self.builder, self.iterations.loops
-        counters = {loop: dim_symbols(builder.dim_values[loop.index]) for loop in loops}
-        steady = steady_symbols(self.loop, builder).difference(*counters.values())
-        for k, (array, one, around) in enumerate(self.accesses):
-            for other_array, other, inside in self.accesses[k:]:
-                writes = [s for s in (one, other) if s.primitive is not getitem]
-                adds = [s for s in writes if s.primitive.adds]
-                if other_array is not array or not writes or len(adds) == 2:
-                    continue
-                places = element_index(one, builder), element_index(other, builder)
-                for loop in around:
-                    (counter,) = counters[loop]
-                    if loop in inside and may_alias_across_iterations(
-                        *(*places, counter, steady, builder)
-                    ):
-                        self.at_hand = other
-                        raise _Left(_OTHERS)
+def _is_of_same(read: Apply, store: Apply) -> bool:
+    """True if a read is of the elements of the version that a store changes."""
+    place = (store.args[0], *store.args[store.primitive.first_index :])
+    same = read.params.get("index") == store.params["index"] and read.args == place
+    return read.primitive is getitem and same
 
 
 def _reads_back(read: Apply, store: Apply) -> bool:
@@ -480,20 +493,3 @@ def _reads_back(read: Apply, store: Apply) -> bool:
         and isinstance(value, Var)
         and (value.type.ndim, value.type.dtype) == (read.out.type.ndim, read.out.type.dtype)
     )
-
-
-def _relabelled(operand: Operand, own: Axes) -> Operand:
-    """An operand whose own axes have other labels."""
-    axes = tuple(own[axis] if isinstance(axis, int) else axis for axis in operand.axes)
-    return replace(operand, axes=axes)
-
-
-def _spread(operand: Operand, axes: Axes, rank: int) -> Any:
-    """An operand's array so that NumPy's broadcasting aligns it with others of these axes."""
-    shifted = _relabelled(operand, tuple(range(rank - operand.rank, rank)))
-    present = tuple(axis for axis in axes if axis in shifted.axes)
-    value = shifted.ordered(present)
-    items = [slice(None) if axis in present else None for axis in axes]
-    while items and items[0] is None:
-        items.pop(0)
-    return value[tuple(items)] if None in items else value
