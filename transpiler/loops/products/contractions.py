@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.ir import dims
 from calque.transpiler.ir.builder import Builder, atom, current
 from calque.transpiler.ir.core import Apply
 from calque.transpiler.ir.types import DimLike, dim_symbols
@@ -23,6 +24,7 @@ from calque.transpiler.primitives.products import matmul
 from calque.transpiler.primitives.templates import normalize
 
 Axes = tuple[Hashable, ...]
+Sizes = tuple[DimLike, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,7 @@ def combined(now: Any, whole: Any, index: Sequence[Any], primitive: Any) -> Any:
     return whole if zero or primitive is update else now + whole
 
 
-def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
+def worth_a_product(sizes: Sizes, builder: Builder) -> bool:
     """True if one BLAS product of these sizes is faster than a product in each iteration.
 
     The last two sizes are the matrix's, the others are those of the rows.
@@ -114,15 +116,16 @@ def worth_a_product(sizes: tuple[DimLike, ...], builder: Builder) -> bool:
     return is_worth((sizes[:-2], sizes[-2:-1], sizes[-1:]), builder)
 
 
-def is_worth(sizes: Sequence[tuple[DimLike, ...]], builder: Builder) -> bool:
+def is_worth(sizes: Sequence[Sizes], builder: Builder, of_elements: bool = False) -> bool:
     """True if a product of matrices is known to be large enough for BLAS in this call.
 
     The three groups of sizes are those of the rows, of what is summed, and of the columns. A
-    product with a small dimension takes longer to read and to write than to compute.
+    product with a small dimension takes longer to read and to write than to compute. Compiled loops
+    over elements, which a call of BLAS would divide, are faster up to a larger product.
     """
-    dims = builder.dims
-    bounds = [tuple(map(dims.upper_bound, group)) for group in sizes]
-    if not all(dim_symbols(d) <= dims.actual.keys() for group in bounds for d in group):
+    are_small, most = builder.dims.are_small, dims.SMALL * (16 if of_elements else 1)
+    bounds = [tuple(map(builder.dims.upper_bound, group)) for group in sizes]
+    if not all(dim_symbols(d) <= builder.dims.actual.keys() for group in bounds for d in group):
         return False
-    small = any(dims.are_small((*group, 1024)) for group in bounds)
-    return not small and not dims.are_small(tuple(d for group in bounds for d in group))
+    small = any(are_small((*group, 1024)) for group in bounds)
+    return not small and not are_small(tuple(d for group in bounds for d in group), most)

@@ -35,13 +35,13 @@ from calque.transpiler.ir.builder import Array, Builder, wrap
 from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.remarks import Refused
-from calque.transpiler.ir.types import DimLike
 from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.bounds import is_inside
 from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
 from calque.transpiler.loops.products.contractions import (
     Axes,
     Operand,
+    Sizes,
     combined,
     contract,
     is_worth,
@@ -79,6 +79,7 @@ class _Pair:
 
     left: Operand
     right: Operand
+    of_elements: bool = False  # an elementwise product, rather than an outer one
     onto: Apply | None = None  # the read of elements that the products are added to
 
 
@@ -104,7 +105,7 @@ class ProductNest:
         self.iterations = Iterations(loop, builder, inner)
         self.values: dict[Var, Operand | _Pair | _Carried] = {}
         self.accesses: list[CarriedAccess] = []
-        self.products: list[tuple[tuple[DimLike, ...], ...]] = []  # the sizes of each product
+        self.products: list[tuple[list[Sizes], bool]] = []  # sizes of each; if of elements
         self.dots = 0  # products of one vector and the rows of a matrix
 
     def results(self) -> list[Any] | Refused:
@@ -123,7 +124,7 @@ class ProductNest:
             return NO_PRODUCT
         one_matrix = [phi.type.ndim for phi in self.loop.phis if phi.type.ndim] == [2]
         rows = one_matrix and self.dots == len(self.products) == 1
-        if not rows and not any(is_worth(p, self.builder) for p in self.products):
+        if not rows and not any(is_worth(p, self.builder, each) for p, each in self.products):
             return Refused("its products are not known to be large enough in this call")
         return found
 
@@ -409,8 +410,8 @@ class ProductNest:
         if not all(dims.same(left.size(axis), right.size(axis)) for axis in summed):
             raise _Left(_SIZES_DIFFER)
         sizes = [[o.size(axis) for axis in o.axes if axis not in summed] for o in (left, right)]
-        middle = [left.size(axis) for axis in summed]
-        self.products.append(tuple(map(tuple, (sizes[0], middle, sizes[1]))))
+        groups = sizes[0], [left.size(axis) for axis in summed], sizes[1]
+        self.products.append(([*map(tuple, groups)], pair.of_elements))
         axes = tuple(sorted(free, key=[*wanted, *free].index))
         return Operand(contract(left, right, axes), axes)
 
@@ -467,7 +468,7 @@ class ProductNest:
         arrays = all(isinstance(o.value, Array) for o in operands)
         if s.primitive is not multiply or max(ranks) > 1 or not arrays:
             raise _Left("{0} combines a row with an array of other dimensions")
-        return _Pair(operands[0], operands[1])
+        return _Pair(operands[0], operands[1], of_elements=True)
 
     def _aligned(self, operand: Operand, other: Operand, rank: int) -> Any:
         """An operand's array so that NumPy's broadcasting aligns its axes with another's."""
