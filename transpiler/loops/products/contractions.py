@@ -15,16 +15,32 @@ import numpy as np
 
 from calque.transpiler.ir import dims
 from calque.transpiler.ir.builder import Builder, atom, current
-from calque.transpiler.ir.core import Apply
+from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import subtract
 from calque.transpiler.primitives.indexing import update
-from calque.transpiler.primitives.products import matmul
+from calque.transpiler.primitives.products import dot, matmul, outer
 from calque.transpiler.primitives.templates import normalize
 
 Axes = tuple[Hashable, ...]
 Sizes = tuple[DimLike, ...]
+
+PRODUCTS = (dot, matmul)
+# the axes of the operands of a product, by their ranks
+_AXES: dict[tuple[int, ...], tuple[Axes, Axes]] = {
+    (1, 1): (("summed",), ("summed",)),
+    (1, 2): (("summed",), ("summed", 0)),
+    (2, 1): ((0, "summed"), ("summed",)),
+}
+
+
+def axes_of(product: Apply) -> tuple[Axes, Axes] | None:
+    """The axes of the operands of a product; None if it is none that ``contract`` can write."""
+    ranks = tuple(a.type.ndim if isinstance(a, Var) else 0 for a in product.args)
+    if product.primitive is outer:
+        return ((0,), (1,)) if ranks == (1, 1) else None
+    return _AXES.get(ranks) if product.primitive in PRODUCTS else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,13 @@ from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.loops.products.array_sections import Iterations, Section
-from calque.transpiler.loops.products.contractions import Operand, contract, worth_a_product
-from calque.transpiler.primitives.products import dot, matmul
-
-PRODUCTS = (matmul, dot)
+from calque.transpiler.loops.products.contractions import (
+    PRODUCTS,
+    Operand,
+    axes_of,
+    contract,
+    worth_a_product,
+)
 
 
 def hoist_products(function: Function, builder: Builder) -> None:
@@ -80,29 +83,26 @@ def _before(loop: For, builder: Builder) -> list[Statement] | Refused:
 def _read_instead(s: Apply, iterations: Iterations) -> Block | Refused:
     """The statements that read the product, which the open block computes; or why it stays."""
     here = (s.origin,)
-    if s.out.type.ndim != 1:
+    axes_of_both = axes_of(s)
+    if s.out.type.ndim != 1 or axes_of_both is None:
         return Refused("{0} is no product of a row and a matrix", here)
-    left, right = s.args
-    of_rows = left.type.ndim == 1
-    row, matrix = (left, right) if of_rows else (right, left)
+    factors = zip(s.args, axes_of_both, strict=True)
+    (row, own), (matrix, axes) = sorted(factors, key=lambda factor: len(factor[1]))
     part = iterations.part(row)
     if part is None:
         return Refused("{0} multiplies no row that the counter selects of an unchanged array", here)
-    shrinking = iterations.most_of(matrix, 1 if of_rows else 0)
+    kept = axes.index(0)
+    shrinking = iterations.most_of(matrix, kept)
     if shrinking is None and not iterations.is_steady(matrix):
         return Refused("{0} multiplies by a matrix that differs between iterations", here)
     array, columns = (matrix, None) if shrinking is None else shrinking
-    length = s.out.type.dims[0] if shrinking is None else array.type.dims[1 if of_rows else 0]
+    length = s.out.type.dims[0] if shrinking is None else array.type.dims[kept]
     not_worth = _not_worth(s, part, length, iterations)
     if not_worth:
         return Refused(not_worth, here)
-    steady = iterations.outside(array)
-    rows = iterations.all_parts(part)
-    whole = contract(
-        Operand(rows, ("iteration", "summed")),
-        Operand(steady, ("summed", 0) if of_rows else (0, "summed")),
-        ("iteration", 0),
-    )
+    steady = Operand(iterations.outside(array), axes)
+    rows = Operand(iterations.all_parts(part), ("iteration", *own))
+    whole = contract(rows, steady, ("iteration", 0))
     low = iterations.low(part)
     with iterations.builder.block() as reading:
         place = wrap(part.place) - low

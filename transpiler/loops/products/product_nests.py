@@ -39,9 +39,11 @@ from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.loops.bounds import is_inside
 from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
 from calque.transpiler.loops.products.contractions import (
+    PRODUCTS,
     Axes,
     Operand,
     Sizes,
+    axes_of,
     combined,
     contract,
     is_worth,
@@ -50,17 +52,10 @@ from calque.transpiler.loops.products.nest_dependences import CarriedAccess, dep
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.elementwise import add, multiply, negative, subtract
 from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
-from calque.transpiler.primitives.products import dot, matmul, outer
+from calque.transpiler.primitives.products import outer
 from calque.transpiler.primitives.reductions import sum_
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
-PRODUCTS = (dot, matmul, outer)
-# the axes of the operands of a product, by their ranks: own axes have numbers
-_AXES: dict[tuple[int, int], tuple[Axes, Axes]] = {
-    (1, 1): (("summed",), ("summed",)),
-    (1, 2): (("summed",), ("summed", 0)),
-    (2, 1): ((0, "summed"), ("summed",)),
-}
 _NOT_OWN = "{0} accesses an array elsewhere than at the loops' counters"
 _NO_ROWS = "{0} uses more than its own rows and what all iterations share"
 _SIZES_DIFFER = "{0} combines sizes that are not known to be equal"
@@ -238,7 +233,7 @@ class ProductNest:
                 raise _Left("{0} computes the same in all iterations")
             made = apply(s.primitive, *(o.value for o in operands), **s.params)
             return Operand(made, tuple(range(s.out.type.ndim)))
-        if s.primitive in PRODUCTS:
+        if s.primitive in (*PRODUCTS, outer):
             return self._product(s, *operands)
         if s.primitive.kind == "elementwise":
             return self._elementwise(s, operands)
@@ -381,21 +376,18 @@ class ProductNest:
 
     def _product(self, s: Apply, left: Operand, right: Operand) -> Operand | _Pair:
         """The products of rows and a matrix, or of rows and rows; outer products stay pairs."""
-        ranks = tuple(a.type.ndim for a in s.args)
+        axes = axes_of(s)
         if s.out.type.dtype.kind not in "fc":
             raise _Left("{0} multiplies numbers that are no floats")
+        if axes is None:
+            raise _Left("{0} is no product of a row and a matrix, and none of two rows")
+        pair = _Pair(left.relabelled(axes[0]), right.relabelled(axes[1]))
         if s.primitive is outer:
-            if ranks != (1, 1):
-                raise _Left("{0} is no outer product of two rows")
-            return _Pair(left.relabelled((0,)), right.relabelled((1,)))
-        if ranks not in _AXES:
-            raise _Left("{0} is no product of a row and a matrix")
-        first, other = _AXES[ranks]
-        pair = _Pair(left.relabelled(first), right.relabelled(other))
+            return pair
         if left.counters & right.counters:
             raise _Left("{0} multiplies by a matrix that differs between iterations")
         counts = sorted((len(left.counters), len(right.counters)))
-        self.dots += ranks == (1, 1) and counts == [0, 1]
+        self.dots += not s.out.type.ndim and counts == [0, 1]
         return self._summed(pair, (*self.around, 0), ["summed"])
 
     def _summed(self, pair: _Pair, wanted: Axes, over: Sequence[Any]) -> Operand:

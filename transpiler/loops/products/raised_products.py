@@ -17,10 +17,12 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Stateme
 from calque.transpiler.ir.path_conditions import blocks_given
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.remarks import Refused, applied, missed
+from calque.transpiler.loops.products.contractions import PRODUCTS
 from calque.transpiler.loops.products.hoisted_products import hoist_products
-from calque.transpiler.loops.products.product_nests import NO_PRODUCT, PRODUCTS, ProductNest
+from calque.transpiler.loops.products.product_nests import NO_PRODUCT, ProductNest
 from calque.transpiler.loops.products.sunk_products import sink_products
 from calque.transpiler.primitives.elementwise import multiply
+from calque.transpiler.primitives.products import outer
 
 NAME = "raise_products"
 WHOLE = "whole nest"
@@ -110,7 +112,7 @@ def _counters(loop: For) -> list[For]:
 def _may_multiply(loop: For, scalars: bool) -> bool:
     """True if a nest has a product of arrays, or is deep enough for one of scalars."""
     found = [s for s in core.walk(Block([loop])) if isinstance(s, Apply)]
-    if any(s.primitive in PRODUCTS for s in found):
+    if any(s.primitive in (*PRODUCTS, outer) for s in found):
         return True
     ranks = [s.out.type.ndim for s in found if s.primitive is multiply]
     return scalars and bool(ranks) and _depth(loop) + max(ranks) >= 3

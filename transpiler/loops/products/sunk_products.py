@@ -40,7 +40,9 @@ from calque.transpiler.loops.products.array_sections import (
     sizes_at_hand,
 )
 from calque.transpiler.loops.products.contractions import (
+    PRODUCTS,
     Operand,
+    axes_of,
     combined,
     contract,
     worth_a_product,
@@ -51,15 +53,13 @@ from calque.transpiler.loops.products.triangular_sums import (
     all_added,
     triangular_term,
 )
-from calque.transpiler.primitives import products
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space, zeros
 from calque.transpiler.primitives.elementwise import add, subtract
 from calque.transpiler.primitives.indexing import getitem, update
-from calque.transpiler.primitives.products import dot, outer
+from calque.transpiler.primitives.products import outer
 from calque.transpiler.primitives.templates import indexed_dims, normalize
 
-_PRODUCTS = (products.matmul, dot)
 _NO_MATRIX = "it carries no matrix of floats"
 
 
@@ -237,7 +237,7 @@ class _Sums:
         part = self.iterations.part_at(link)
         if part is None or not part.upward or not self.iterations.is_inside(part):
             return "{0} does not store into a row that moves up by one, and is known to be inside"
-        if product.primitive not in _PRODUCTS or product.out.type.ndim != 1:
+        if product.primitive not in PRODUCTS or product.out.type.ndim != 1:
             return "{0} stores no product of a matrix and a vector"
         left, right = product.args
         row, matrix = (left, right) if left.type.ndim == 1 else (right, left)
@@ -330,14 +330,16 @@ class _Sums:
 
     def _product(self, term: _Term) -> Any:
         """The product of all iterations: their sum, or one row for each."""
-        rows = [self._rows(a) for a in term.rows]
-        if term.part is None:
-            left, right = (Operand(r, ("iteration", k)) for k, r in enumerate(rows))
-            return contract(left, right, (0, 1))
-        first, other = term.product.args
-        matrix, axes = (first, (0, "summed")) if first.type.ndim == 2 else (other, ("summed", 0))
-        whole = Operand(self.iterations.outside(matrix), axes)
-        return contract(Operand(rows[0], ("iteration", "summed")), whole, ("iteration", 0))
+        labels = axes_of(term.product)
+        assert labels is not None
+        rows = iter(term.rows)
+        left, right = (
+            Operand(self._rows(next(rows)), ("iteration", *axes))
+            if len(axes) == 1
+            else Operand(self.iterations.outside(a), axes)
+            for a, axes in zip(term.product.args, labels, strict=True)
+        )
+        return contract(left, right, (0, 1) if term.part is None else ("iteration", 0))
 
     def _rows(self, value: Var) -> Any:
         """The vectors of all iterations, as the rows of a matrix."""
@@ -383,7 +385,7 @@ class _Sums:
     def _read_again(self, value: Var, kept: Var) -> None:
         """Let products read the saved vector, rather than compute it for each of their rows."""
         for s in self.loop.body.statements:
-            if isinstance(s, Apply) and s.primitive in _PRODUCTS:
+            if isinstance(s, Apply) and s.primitive in PRODUCTS:
                 s.args = tuple(kept if a is value else a for a in s.args)
 
 

@@ -44,10 +44,10 @@ from calque.transpiler.loops.products.array_sections import (
     is_whole,
     sizes_at_hand,
 )
-from calque.transpiler.loops.products.contractions import combined, worth_a_product
+from calque.transpiler.loops.products.contractions import PRODUCTS, combined, worth_a_product
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import update_add
-from calque.transpiler.primitives.products import dot, matmul, outer
+from calque.transpiler.primitives.products import matmul, outer
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def triangular_term(
         return None
     if product.primitive is outer:
         found = _spread(base, link, product, iterations)
-    elif product.primitive in (matmul, dot) and product.out.type.ndim == 1:
+    elif product.primitive in PRODUCTS and product.out.type.ndim == 1:
         found = _gathered(base, link, product, iterations)
     else:
         return None
