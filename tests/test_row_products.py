@@ -77,13 +77,6 @@ def rows(x, y):
 
 
 
-def of_what_is_stored(x, y):
-    out = x[:, : x.shape[1]].copy()
-    for j in range(1, out.shape[1]):
-        out[0, j] = x[:, 0] @ out[:, j]
-    return np.sum(out**2)
-
-
 def added(x, y):
     m = x.shape[1]
     out = np.ones((m, m))
@@ -95,7 +88,7 @@ def added(x, y):
 
 PRODUCTS = [
     *(upper, mirrored, strict, lower, strictly_lower, two_matrices, rows),
-    *(of_what_is_stored, added),
+    added,
 ]
 
 
@@ -134,7 +127,28 @@ def every_other(x, y):
     return np.sum(out**2)
 
 
-OTHERS = [counted_from_the_end, one_row_with_itself, scaled_by_the_counter, every_other]
+def of_what_is_stored(x, y):
+    out = x[:, : x.shape[1]].copy()
+    for j in range(1, out.shape[1]):
+        out[0, j] = x[:, 0] @ out[:, j]
+    return np.sum(out**2)
+
+
+def stored_by_two_iterations(x, y):
+    m = x.shape[1]
+    last = m - 1
+    out = np.ones((m, m))
+    for i in range(last):
+        for j in range(m):
+            out[i, j] = x[:, i] @ x[:, j]
+            out[j, last] = 2.0 * out[i, j]
+    return np.sum(out**2)
+
+
+OTHERS = [
+    *(counted_from_the_end, one_row_with_itself, scaled_by_the_counter, every_other),
+    *(of_what_is_stored, stored_by_two_iterations),
+]
 
 
 def arguments(n: int = 7, m: int = 5) -> tuple[np.ndarray, np.ndarray]:

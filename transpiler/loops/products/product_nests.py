@@ -36,7 +36,7 @@ from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var
 from calque.transpiler.ir.effects import is_plain_store
 from calque.transpiler.ir.remarks import Refused
 from calque.transpiler.ir.uses import count_uses
-from calque.transpiler.loops.bounds import is_inside
+from calque.transpiler.loops.bounds import is_inside, is_inside_everywhere
 from calque.transpiler.loops.products.array_sections import Iterations, is_affine, is_whole
 from calque.transpiler.loops.products.contractions import (
     PRODUCTS,
@@ -90,10 +90,13 @@ class _Carried:
 
 
 class ProductNest:
-    """Converts the statements of a nest one by one into operations over all iterations."""
+    """Converts the statements of a nest one by one into operations over all iterations.
 
-    def __init__(self, builder: Builder, loop: For):
-        self.builder, self.loop = builder, loop
+    ``assume``: what must hold of arguments' sizes may be assumed, where it is not known.
+    """
+
+    def __init__(self, builder: Builder, loop: For, assume: bool):
+        self.builder, self.loop, self.assume = builder, loop, assume
         self.at_hand: Statement = loop
         self.around: list[For] = []
         inner = [s for s in core.walk(loop.body) if isinstance(s, For)]
@@ -268,12 +271,13 @@ class ProductNest:
         loops = [loop for loop, _ in part.moving.values()] if part is not None else []
         if part is None or not part.upward or len({*loops}) < len(loops):
             raise _Left(_NOT_OWN)
-        if not is_inside(access, self.builder):
+        if not (is_inside if self.assume else is_inside_everywhere)(access, self.builder):
             raise _Left("{0} reads or stores elements that are not known to be inside of an array")
+        dims = self.builder.dims
+        natural = dims.assume_nonnegative if self.assume else dims.nonnegative
         for axis, (loop, _) in part.moving.items():
             if part.items[axis] is not loop.index:
-                count = self.iterations.count(loop)
-                if not self.builder.dims.assume_nonnegative(count):
+                if not natural(self.iterations.count(loop)):
                     raise _Left("{0} is in a loop not known to have a trip count of 0 or more")
         own = iter(range(len(part.items)))
         axes = tuple(

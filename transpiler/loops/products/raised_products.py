@@ -41,36 +41,35 @@ def raise_products(function: Function, builder: Builder, sizes_known: bool = Tru
         sink_products(function, builder)
 
 
-def _raise_nests(body: Block, builder: Builder, scalars: bool, root: Block | None = None) -> None:
-    """Replace nests of loops by products, in place, also in the blocks within a block.
-
-    ``scalars``: nests that multiply elements of arrays are tried, too.
-    """
+def _raise_nests(
+    body: Block, builder: Builder, sizes_known: bool, root: Block | None = None
+) -> None:
+    """Replace nests of loops by products, in place, also in the blocks within a block."""
     root = root or body
     made: list[Statement] = []
     for s in body.statements:
         loops = [t for t in core.walk(Block([s])) if isinstance(t, For)]
-        if not any(_may_multiply(loop, scalars) for loop in loops):
+        if not any(_may_multiply(loop, sizes_known) for loop in loops):
             made.append(s)
             if isinstance(s, For):
                 missed(builder, NAME, s, NO_PRODUCT, WHOLE)
             continue
-        new = _raised(s, builder, root) if isinstance(s, For) else None
+        new = _raised(s, builder, sizes_known, root) if isinstance(s, For) else None
         if new is None:
             for inner, facts in blocks_given(s, builder):
                 with builder.dims.given(facts):
-                    _raise_nests(inner, builder, scalars, root)
+                    _raise_nests(inner, builder, sizes_known, root)
             new = [s]
         made += new
     body.statements[:] = made
 
 
-def _raised(loop: For, builder: Builder, root: Block) -> list[Statement] | None:
+def _raised(loop: For, builder: Builder, assume: bool, root: Block) -> list[Statement] | None:
     """The statements that replace a loop; None if it stays."""
     prune_block(loop.body)
     assumed = dict(builder.dims.assumptions)
     with builder.block() as block:
-        results = ProductNest(builder, loop).results()
+        results = ProductNest(builder, loop, assume).results()
     if isinstance(results, Refused):
         builder.dims.assumptions = assumed
         missed(builder, NAME, loop, results, WHOLE)
