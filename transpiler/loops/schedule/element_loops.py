@@ -21,7 +21,7 @@ from calque.transpiler.ir.rewrite import cloned, derived, renewed
 from calque.transpiler.ir.types import DimLike, dim_symbols
 from calque.transpiler.loops.parallelize import judged
 from calque.transpiler.loops.schedule.parts import strip_mine
-from calque.transpiler.loops.schedule.privatization import privatize
+from calque.transpiler.loops.schedule.private_arrays import privatize
 from calque.transpiler.primitives.indexing import getitem
 
 Refuses = Callable[[Statement], bool]

@@ -3,13 +3,25 @@
 Contraction and privatization drop the axis that a loop's counter indexes in all accesses; expansion
 adds it. All three are legal where a block uses an array only by single elements, through all its
 versions: through stores, loops, branches and copies.
+
+``privatize`` drops the axis of all arrays that an iteration makes. Before, in an iteration of ``i``
+that surrounds the loop over ``k``::
+
+    below = np.empty((n, m))
+    for j in range(m):
+        below[i, j] = 0.25 * wind[i, j, k]
+
+After: ``below`` has the size ``m``, and ``below[j]`` is stored. Views of rows shrink, too, and so
+do arrays chosen by branches. An array with one axis becomes a scalar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
@@ -27,10 +39,14 @@ from calque.transpiler.primitives.creation import (
     zeros,
     zeros_like,
 )
+from calque.transpiler.primitives.element_forms import full_template
+from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.growing import room
-from calque.transpiler.primitives.indexing import copy
+from calque.transpiler.primitives.indexing import copy, getitem, update, update_add
 
 NEW = (empty, zeros, ones, full, empty_like, zeros_like, ones_like)
+_BLANK = (empty, zeros)
+_PYTHON = (np.float64, np.int64, np.bool_)  # Python's numbers are these
 
 
 class ArrayFamilies:
@@ -148,3 +164,138 @@ def row_of(new: Apply, axis: int, builder: Builder) -> list[Statement]:
         dtype = {"dtype": new.out.type.dtype}
         builder.emit(Apply(new.outs, primitive, (*before, *sizes), dtype, new.origin))
     return made.statements
+
+
+# the arrays that an iteration makes
+
+
+def privatize(body: Block, counter: Var, builder: Builder) -> Refused | None:
+    """Remove a counter's axis from all arrays that a loop's body makes, or say which one needs it.
+
+    The counter is that of a surrounding loop.
+    """
+    made: list[Apply] = []
+    for s in core.walk(body):
+        if not isinstance(s, Apply) or is_plain_store(s) or not any(o.type.ndim for o in s.outs):
+            continue
+        if s.primitive not in (*NEW, copy, getitem):
+            return Refused("{0} makes an array that cannot be made row by row", (s.origin,))
+        made.append(s)
+    rows = PrivateRows(body, counter, builder, made)
+    refused = rows.refused()
+    if refused is None:
+        rows.write()
+    return refused
+
+
+@dataclass(eq=False)
+class PrivateRows:
+    """The arrays that a body makes, by families, and the axis of each that the counter indexes."""
+
+    body: Block
+    counter: Var
+    builder: Builder
+    made: list[Apply]
+    families: dict[Var, tuple[PrivateArray, int]] = field(default_factory=dict)  # by version
+    views: dict[Apply, tuple[object, ...]] = field(default_factory=dict)  # their new indices
+    numbers: set[Var] = field(default_factory=set)  # with one axis: they become scalars
+
+    def refused(self) -> Refused | None:
+        """The reason if an array is used otherwise than by elements of its own row."""
+        all_families, origins = ArrayFamilies(self.body), {s.out for s in self.made}
+        for s in self.made:
+            if s.out in self.families:
+                continue
+            found = all_families.private(s.out, origins, self.made)
+            if isinstance(found, Refused):
+                return found
+            axis = found.axis_of(self.counter, self.builder)
+            if axis is None:
+                said = "{0} makes an array that the outer counter does not index"
+                return Refused(said, (s.origin,))
+            self.families.update(dict.fromkeys(found.versions, (found, axis)))
+        for s in self.made:
+            if s.primitive is getitem:
+                index = None if s.args[0] in self.families else self._view(s)
+                if index is None:
+                    return Refused("{0} makes a view that is not of rows", (s.origin,))
+                self.views[s] = index
+        self.numbers = {v for v in self.families if v.type.ndim == 1}
+        lines = (s for s in core.walk(self.body) if not self.numbers.isdisjoint(s.outs))
+        other = next((s for s in lines if not self._is_number(s)), None)
+        return Refused("{0} has no form for scalars", (other.origin,)) if other else None
+
+    def write(self) -> None:
+        """Make rows, of rows, instead of the arrays."""
+        self._make()
+        for private, axis in {id(p): (p, axis) for p, axis in self.families.values()}.values():
+            private.drop_axis(axis)
+        if self.numbers:
+            self._write_numbers()
+
+    def _is_number(self, s: Statement) -> bool:
+        """True if a statement whose result is an array with one axis has a form for scalars."""
+        if not isinstance(s, Apply) or s.primitive in (copy, getitem):
+            return True
+        if is_plain_store(s):
+            value, dtype = s.args[1], s.out.type.dtype
+            if isinstance(value, Var):
+                return value.type.dtype == dtype and not value.type.ndim
+            return type(value) is float and dtype == np.float64
+        return s.primitive in _BLANK and s.out.type.dtype.kind in "fib"
+
+    def _write_numbers(self) -> None:
+        """Replace stores into arrays that became scalars, and reads of them, by the scalars."""
+        same: dict[Var, Atom] = {}
+        for block in core.every_block(self.body):
+            kept: list[Statement] = []
+            for s in block.statements:
+                touched = isinstance(s, Apply) and bool(s.args) and s.args[0] in self.numbers
+                match s:
+                    case Apply() if s.primitive in _BLANK and s.out in self.numbers:
+                        zero = s.out.type.dtype.type(0)
+                        same[s.out] = zero.item() if s.out.type.dtype in _PYTHON else zero
+                    case Apply() if touched and s.primitive is update:
+                        same[s.out] = s.args[1]
+                    case Apply() if touched and s.primitive in (getitem, copy):
+                        same[s.out] = s.args[0]
+                    case Apply() if touched and s.primitive is update_add:
+                        s.primitive, s.args, s.params = add, s.args[:2], {}
+                        kept.append(s)
+                    case _:
+                        kept.append(s)
+            block.statements[:] = kept
+        core.substitute(self.body, {v: _last(v, same) for v in same})
+
+    def _view(self, s: Apply) -> tuple[object, ...] | None:
+        """The index of a view, with the counter in place of the full slice along its axis."""
+        axis = self.families[s.out][1]
+        items = full_template(s.params["index"], s.args[1:], s.args[0].type.ndim)
+        if not all(i == slice(None) or isinstance(i, (Slot, int)) for i in items):
+            return None
+        whole = [k for k, item in enumerate(items) if item == slice(None)]
+        items[whole[axis]] = Slot(len(s.args) - 1)
+        return tuple(items)
+
+    def _make(self) -> None:
+        """Let the statements that make the arrays make rows."""
+        for s, index in self.views.items():
+            s.args = (*s.args, self.counter)
+            s.params = {**s.params, "index": index}
+            s.proven = True
+        new = {s for s in self.made if s.primitive in NEW and s.out.type.ndim > 1}
+        for block in core.every_block(self.body):
+            written: list[Statement] = []
+            for t in block.statements:
+                if isinstance(t, Apply) and t in new:
+                    written += row_of(t, self.families[t.out][1], self.builder)
+                else:
+                    written.append(t)
+            block.statements[:] = written
+
+
+def _last(var: Var, same: dict[Var, Atom]) -> Atom:
+    value: Atom = var
+    while isinstance(value, Var) and value in same:
+        value = same[value]
+    return value
