@@ -195,6 +195,17 @@ def until(x, end):
     return x
 
 
+def one_of_two_paths(x):
+    out = np.empty_like(x)
+    for i in range(x.size):
+        a, b = np.zeros(8), np.ones(8)
+        for k in range(8):
+            a[k] = x[i] * k
+        c = a if x[i] > 0.0 else b
+        out[i] = c[3] + c[5]
+    return out
+
+
 def waves(x):
     return np.sin(np.cumsum(x))
 
@@ -407,6 +418,10 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("strip_by_capacity", until, (1.0, 2.0)),
         *("stays: it lets no array grow", "while t < end:"),
+    ),
+    (
+        *("expand_arrays", one_of_two_paths, (VECTOR,)),
+        *("stays: a is one of several arrays", "a, b = np.zeros(8), np.ones(8)"),
     ),
     ("fuse_scans", waves, (VECTOR,), REWRITTEN, "return np.sin(np.cumsum(x))"),
     (

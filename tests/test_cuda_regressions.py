@@ -353,3 +353,20 @@ def column_means(data):
 def test_sums_down_columns_of_a_batch_in_parts() -> None:
     data = np.random.default_rng(2).normal(size=(3, 200, 4))
     np.testing.assert_allclose(on_cuda(calque.vmap(column_means), data), data.mean(axis=1), rtol=1e-13)
+
+
+def one_of_two(x):
+    """Two arrays of an iteration, one of which a branch chooses, had their axis of iterations twice."""
+    out = np.empty_like(x)
+    for i in range(x.size):
+        a, b = np.zeros(8), np.ones(8)
+        for k in range(8):
+            a[k] = x[i] * k
+        c = a if x[i] > 0.0 else b
+        out[i] = c[3] + c[5]
+    return out
+
+
+def test_an_array_of_an_iteration_that_a_branch_chooses() -> None:
+    x = np.array([0.5, -2.0, 3.0])
+    np.testing.assert_allclose(on_cuda(one_of_two, x), one_of_two(x))
