@@ -370,3 +370,19 @@ def one_of_two(x):
 def test_an_array_of_an_iteration_that_a_branch_chooses() -> None:
     x = np.array([0.5, -2.0, 3.0])
     np.testing.assert_allclose(on_cuda(one_of_two, x), one_of_two(x))
+
+
+def mirrored_before(x):
+    """Every element is stored by some iteration, and read by another one, which may come before."""
+    n = x.shape[0]
+    out, seen = np.zeros((n, n)), np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = x[i, j]
+            seen[i, j] = out[j, i]
+    return seen
+
+
+def test_zeros_that_an_iteration_reads_before_another_stores() -> None:
+    x = np.random.default_rng(3).normal(size=(5, 5))
+    np.testing.assert_allclose(on_cuda(mirrored_before, x), np.tril(x.T))

@@ -165,6 +165,7 @@ def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
     """True if a nest stores every element of its k-th array and reads none before storing it."""
     stored: set[Var] = set()
     versions = {nest.phi(k)}
+    boxes: list[Box] = []  # of the stores so far
 
     def visit(block: Block) -> bool:
         for s in block.statements:
@@ -189,9 +190,11 @@ def surely_stored(nest: CellNest, k: int, builder: Builder) -> bool:
             box = nest.box(s, builder)
             if box is None or not is_whole(box, s.args[0].type.dims, builder):
                 return False
-            if s.primitive is not update and s.args[0] not in stored:
-                return False
+            if s.primitive is not update:  # it reads what the same iteration must have stored
+                if s.args[0] not in stored or any(other != box for other in boxes):
+                    return False
             if is_indexed_store(s):
+                boxes.append(box)
                 versions.add(s.out)
                 stored.add(s.out)
         return True
