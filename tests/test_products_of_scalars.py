@@ -46,6 +46,16 @@ def written_out(a, b, c):
     return c
 
 
+def transposed(a, b, c):
+    d = np.zeros_like(c.T)
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                d[j, i] += a[i, k] * b[k, j]
+    d[:1] = 0.5
+    return c + np.sin(d).T
+
+
 def with_the_sum_outermost(a, b, c):
     for k in range(a.shape[1]):
         for j in range(b.shape[1] - 1, -1, -1):
@@ -88,7 +98,7 @@ def rows_times_scalars(a, b, c):
 
 
 RAISED = [
-    *(in_a_scalar, in_place, written_out, with_the_sum_outermost),
+    *(in_a_scalar, in_place, written_out, transposed, with_the_sum_outermost),
     *(scaled_first, of_parts, dot_products, rows_times_scalars),
 ]
 

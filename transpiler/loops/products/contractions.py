@@ -105,10 +105,10 @@ def contract(left: Operand, right: Operand, axes: Axes) -> Any:
 
 
 def _cost(a: Operand, b: Operand, axes: Axes) -> int:
-    """The number of transposes in ``a @ b``."""
+    """The number of transposes in ``a @ b``; that of the result counts more, as later reads pay."""
     summed = {axis for axis in a.axes if axis in b.axes}
     made = tuple(axis for axis in (*a.axes, *b.axes) if axis not in summed)
-    turned = (made != axes) + (a.axes[-1] not in summed) + (b.axes[0] not in summed)
+    turned = 3 * (made != axes) + (a.axes[-1] not in summed) + (b.axes[0] not in summed)
     return turned if len(b.axes) - len(summed) <= 1 else turned + 1
 
 

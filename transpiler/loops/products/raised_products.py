@@ -91,6 +91,8 @@ def _define(
             core.substitute(root, {out: result})
         elif made in block.statements and made.out not in loop.outs:
             core.substitute(block, {made.out: out})
+            if made.out not in builder.contiguous:
+                builder.contiguous.discard(out)
             made.outs = (out,)
             builder.definitions[out] = made
         else:
