@@ -122,7 +122,7 @@ def test_elements_of_arrays_are_cast(kind):
 
 
 def test_the_text_takes_the_number_by_int():
-    assert "y[i] = int(" in calque.jit(element).source(np.zeros(3, int), 1.5)
+    assert "y[i] = python_int(" in calque.jit(element).source(np.zeros(3, int), 1.5)
     assert "np.int8(int(" in calque.jit(element).source(np.zeros(3, "b"), 1.5, stage="numpy")
 
 
