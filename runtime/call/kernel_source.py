@@ -12,7 +12,7 @@ from pathlib import Path
 from calque.runtime import vecmath
 from calque.transpiler.codegen.numba.called_functions import HOMES, home_of
 
-# what modules that stand alone carry: where two files define a name, the first one does
+# what modules that stand alone carry
 _FILES = (
     "linear_systems",
     "kernels/plain_helper",
@@ -40,7 +40,6 @@ def _definitions(decorator: str) -> tuple[dict[str, str], tuple[_Definition, ...
     """The imports of what kernels need by the name they give, and its definitions in order."""
     found: list[_Definition] = []
     imports: dict[str, str] = {}
-    known: set[str] = set()
     here = Path(__file__).parents[1]
     for file in (f"kernels/{decorator}", *_FILES):
         text = (here / f"{file}.py").read_text(encoding="utf-8")
@@ -56,24 +55,17 @@ def _definitions(decorator: str) -> tuple[dict[str, str], tuple[_Definition, ...
                     start = min([node.lineno, *(d.lineno for d in decorators)]) - 1
                     while start > end and lines[start - 1].startswith("#"):
                         start -= 1
-                    made = _definition(node, "\n".join(lines[start : node.end_lineno]))
-                    if made is not None and not made.defines & known:
-                        found.append(made)
-                        known |= made.defines
+                    found.append(_definition(node, "\n".join(lines[start : node.end_lineno])))
             end = node.end_lineno or end
     return imports, tuple(found)
 
 
-def _definition(
-    node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str
-) -> _Definition | None:
-    """A definition for saved modules, with ``helper`` for ``register_jitable``; else None."""
+def _definition(node: ast.FunctionDef | ast.ClassDef | ast.Assign, text: str) -> _Definition:
+    """A definition for saved modules, with ``helper`` for ``register_jitable``."""
     mentions = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     if isinstance(node, ast.Assign):
         defined = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
         return _Definition(text, frozenset(defined), frozenset(mentions - defined), False)
-    if any("overload" in ast.unparse(d) for d in node.decorator_list):
-        return None
     if "register_jitable" in mentions:
         text = re.sub(r"^@register_jitable.*", "@helper", text)
         mentions = mentions - {"register_jitable", "AS_WRITTEN"} | {"helper"}
