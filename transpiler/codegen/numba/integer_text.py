@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from calque.transpiler.codegen.text.spelling import dtype_name
-from calque.transpiler.ir.core import Apply, For, Var
+from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.primitives.elementwise import floor_divide, power, to_int
 from calque.transpiler.primitives.indexing import update_add
 
@@ -50,13 +50,6 @@ def _quotient(s: Apply) -> str | None:
     if not isinstance(s.args[1], Var) and s.args[1] not in (0, -1):
         return None
     return f"{'integer' if s.out.type.weak else 'wrapped'}_quotient({{0}}, {{1}})"
-
-
-def carries_wrapped(s: For) -> bool:
-    """True if iterations sum integers that may overflow: Numba knows no such sum on threads."""
-    results = {r for r, phi in zip(s.body.results, s.phis) if not phi.type.ndim}
-    made = (t for t in s.body.statements if isinstance(t, Apply) and not results.isdisjoint(t.outs))
-    return any(wrapped(t) is not None for t in made)
 
 
 def python_integer(s: Apply) -> str | None:

@@ -87,8 +87,7 @@ class Numba(Target):
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
         """The range of a loop: on threads, vectorized, or sequential."""
-        threads = options.get("parallel") is not False and worth_threads(s, depth)
-        if threads and not integer_text.carries_wrapped(s):
+        if options.get("parallel") is not False and worth_threads(s, depth):
             return "prange"
         return "vrange" if s.vector else "range"
 
