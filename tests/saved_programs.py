@@ -287,6 +287,7 @@ CASES: list[Case] = [
     (inverses, (POSITIVE,)),
     (between, (FLOATS,)),
     (between, (FLOATS.astype(np.float32),)),
+    (between, (Z.astype(np.complex64),)),
     (chosen, (ANY[::-1].copy(),)),
 ]
 # what plain NumPy refuses

@@ -134,6 +134,8 @@ def spelled(s: Apply) -> str | None:
         return "bounded_unsigned({0}, {1}, {2})"
     if scalar == "fmod" and s.out.type.dtype.kind in "iu":
         return "integer_fmod({0}, {1})"
+    if primitive is clip and "c" in kinds:
+        return "np.minimum(np.maximum({0}, {1}), {2})"
     if primitive is clip and s.out.type.dtype.kind == "f" and _is_ordered(*s.args[1:]):
         return "clipped({0}, {1}, {2})"
     if primitive.numba is not None:
