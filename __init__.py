@@ -5,6 +5,7 @@ import sys
 from calque.runtime import interpreted as _interpreted  # noqa: F401  (teaches the interpreter)
 from calque.runtime import outside as _outside  # noqa: F401  (what it cannot call)
 from calque.runtime import random, tree
+from calque.runtime import scipy_twins as _scipy_twins  # noqa: F401  (teaches the interpreter)
 from calque.runtime.api import (
     grad,
     hessian,

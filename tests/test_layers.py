@@ -33,7 +33,7 @@ RUNTIME = (
     *("inlining", "parameters", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
-    "outside",
+    *("outside", "scipy_twins"),
 )
 LAYERS = (
     *(f"transpiler.{name}" for name in TRANSPILER),

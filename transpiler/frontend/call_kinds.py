@@ -13,6 +13,7 @@ from calque.transpiler.frontend.library.container_methods import container_metho
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
+from calque.transpiler.frontend.library.scipy_twins import call_twin
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.iterables import Generator
@@ -118,6 +119,7 @@ KINDS: tuple[tuple[Kind, Callable[..., Any]], ...] = (
     (lambda f: is_in(f, (float, int, complex)), CallKinds._convert),
     (lambda f: is_in(f, BUILTINS), CallKinds._builtin),
     (lambda f: type(f) in OBJECTS, CallKinds._object),
+    (is_scipys, call_twin),
     (lambda f: Calls.rule_of(f) is not None, CallKinds._ruled),
     (MethodType, CallKinds._method),
     (type, CallKinds.construct),

@@ -1,0 +1,11 @@
+"""Twins of SciPy's functions, plain NumPy Python that the frontend interprets in their place.
+
+In come the arguments of a call of SciPy, in a program that is transformed; out go what SciPy gives,
+and its derivative. Read ``sampled_integrals``, then ``transpiler/frontend/library/scipy_twins.py``.
+"""
+
+from __future__ import annotations
+
+from calque.runtime.scipy_twins import array_modules, sampled_integrals
+
+__all__ = ["array_modules", "sampled_integrals"]
