@@ -28,7 +28,8 @@ def function_text(traced: Traced, name: str) -> str:
         with fitting(traced):
             if traced.target.grid:
                 return cuda_function(traced.function)
-            return emit_function(traced.function, kernels=traced.target)
+            text = emit_function(traced.function, kernels=traced.target)
+            return "\n\n".join([*traced.function.helpers.values(), text])
 
 
 def module_text(

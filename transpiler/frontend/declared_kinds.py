@@ -24,6 +24,7 @@ from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import scale
 from calque.transpiler.primitives.batched import size_among
+from calque.transpiler.primitives.record import Primitive
 from calque.transpiler.primitives.shapes import normalize_tuple
 
 # elementwise
@@ -295,7 +296,7 @@ def _in_front(args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
 
 
 def sequential(
-    primitive: Declared, args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any]
+    primitive: Primitive, args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any]
 ) -> Any:
     """A loop over the examples, one call each."""
     builder = current()

@@ -84,6 +84,7 @@ class PrintedProgram:
     body: Block
     results: list[int] = field(default_factory=list)  # the results that are returned
     called: dict[tuple[str, str], str] = field(default_factory=dict)  # the user's own functions
+    hosts: dict[Any, list[str]] = field(default_factory=dict)  # names: of the host, its callees
     kept_arguments: set[int] = field(default_factory=set)  # statements that copy an argument
     own_counters: set[Var] = field(default_factory=set)  # counters named ``_`` that are read
     index: dict[Var, int] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from calque.transpiler.codegen.numba.called_functions import (
 from calque.transpiler.codegen.numba.kernel_parts import in_parts
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
+from calque.transpiler.codegen.numpy.host_definitions import define_hosts
 from calque.transpiler.codegen.printing_passes import Printing
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
@@ -49,6 +50,7 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
+from calque.transpiler.primitives.host_calls import HostCall
 
 # from the names that kernels use: import lines, and definitions before and after the kernels
 Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
@@ -134,7 +136,11 @@ def _prepared(function: core.Function, kernels: Target) -> Printing:
     name_parameters(function)
     program = prepare(function)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
-    program.called = _imported(function, made, kernels.words & LAUNCHER_FUNCTIONS)
+    ours = kernels.words & LAUNCHER_FUNCTIONS
+    program.called = _imported(function, made, ours)
+    hosts = [s.primitive for s in made if isinstance(s.primitive, HostCall)]
+    taken = reserved_names(function) | ours
+    program.hosts = define_hosts(function, hosts, taken, emit_function)
     printing = Printing(program, kernels)
     printing.run()
     return printing

@@ -141,6 +141,10 @@ class ExpressionWriter:
         own = None if other else s.primitive.imported
         if own is not None:
             text = self.program.called[own] + text
+        if s.primitive in self.program.hosts:
+            host, *callees = self.program.hosts[s.primitive]
+            text = re.sub(r"<(\d+)>", lambda m: callees[int(m[1])], text)
+            text = host + text[text.index("(") :]
         module = name.partition(".")[0]
         if (called := self.program.called.get(("scipy", module), module)) != module:
             text = re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)

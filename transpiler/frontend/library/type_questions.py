@@ -98,9 +98,10 @@ def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
     if isinstance(value, Array):
         found = answer(machine, value, lambda x: hasattr(x, name), f"hasattr {name!r}", node)
         return bool(found)
-    if id(value) in machine.owned and pytrees.has_attributes(value):
+    container = isinstance(value, (list, dict, set))
+    if not container and id(value) in machine.owned and pytrees.has_attributes(value):
         check_key(machine, value, name, node)
-    elif not isinstance(value, Closure):
+    elif not container and not isinstance(value, Closure):
         read = step(hasattr, machine.path_of(value), name)
         machine.guards.append(Guard(read, hasattr(value, name)))
     return hasattr(value, name)

@@ -1,0 +1,237 @@
+"""Minima: SciPy's iteration on the values, the implicit function theorem at the minimum beyond.
+
+With bounds, the equation is ``x = clip(x - gradient(x))``, which holds variables at their bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.api import grad
+from calque.runtime.custom_root import custom_root
+from calque.runtime.linear_maps import jvp, vjp
+from calque.runtime.scipy_twins import solver_hosts
+from calque.runtime.scipy_twins.host_functions import like_first, number_of
+from calque.runtime.scipy_twins.solver_results import Solved, arguments
+from calque.transpiler.frontend.library.scipy_twins import read_source, twin
+
+read_source("scipy.optimize", "rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")
+
+
+def _stationary(gradient: Any, low: Any, high: Any) -> Callable[[Any], Any]:
+    """The equation of a minimum: the gradient, or the step that bounds leave of it."""
+
+    def equation(x: Any) -> Any:
+        if low is None:
+            return gradient(x)
+        return x - np.minimum(np.maximum(x - gradient(x), low), high)
+
+    return equation
+
+
+def _limits(bounds: Any, like: Any) -> tuple[Any, Any]:
+    """Arrays of the lower and the upper bounds; None for none."""
+    if bounds is None:
+        return None, None
+    if hasattr(bounds, "lb"):
+        return np.broadcast_to(bounds.lb, like.shape), np.broadcast_to(bounds.ub, like.shape)
+    low = [-np.inf if pair[0] is None else pair[0] for pair in bounds]
+    high = [np.inf if pair[1] is None else pair[1] for pair in bounds]
+    return np.array(low, dtype=float), np.array(high, dtype=float)
+
+
+@twin("scipy.optimize", "minimize")
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: Any = None,
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    tol: Any = None,
+    callback: Any = None,
+    options: Any = None,
+) -> Any:
+    """The minimum of a function of a vector, with bounds or without constraints."""
+    given = arguments(args)
+    if constraints:
+        raise NotImplementedError(
+            "optimize.minimize with constraints has no derivative here: keep the call in a "
+            "function that calque.opaque declares"
+        )
+    if hess is not None or hessp is not None:
+        raise NotImplementedError(
+            "optimize.minimize takes no hess and no hessp here: leave them out"
+        )
+    start = np.ravel(np.asarray(x0, dtype=float))
+
+    def objective(x: Any) -> Any:
+        value = fun(x, *given)
+        return np.squeeze(value[0] if jac is True else value)
+
+    def slope(x: Any) -> Any:
+        return fun(x, *given)[1] if jac is True else jac(x, *given)
+
+    def solve(f: Any, x: Any) -> Any:
+        named = {"method": method, "bounds": bounds, "tol": tol, "options": options}
+        if jac is True or callable(jac):
+            return like_first(solver_hosts.minimum_by_gradient, [objective, slope], x, **named)
+        return like_first(solver_hosts.minimum_of, [objective], x, jac=jac, **named)
+
+    low, high = _limits(bounds, start)
+    x = custom_root(_stationary(grad(objective), low, high), start, solve)
+    return Solved(x=x, fun=objective(x), jac=grad(objective)(x))
+
+
+@twin("scipy.optimize", "minimize_scalar")
+def minimize_scalar(
+    fun: Callable[..., Any],
+    bracket: Any = None,
+    bounds: Any = None,
+    args: Any = (),
+    method: Any = None,
+    tol: Any = None,
+    options: Any = None,
+) -> Any:
+    """The minimum of a function of one number."""
+    given = arguments(args)
+    low, high = (None, None) if bounds is None else bounds
+
+    def objective(x: Any) -> Any:
+        return fun(x, *given)
+
+    def solve(f: Any, x: Any) -> Any:
+        named = {"bracket": bracket, "bounds": bounds, "method": method}
+        named = {**named, "tol": tol, "options": options}
+        return number_of(solver_hosts.minimum_of_one, [objective], **named)
+
+    x = custom_root(_stationary(grad(objective), low, high), 1.0, solve)
+    return Solved(x=x, fun=objective(x))
+
+
+_LOSSES: dict[str, Callable[[Any], Any]] = {
+    "linear": lambda z: z,
+    "soft_l1": lambda z: 2.0 * (np.sqrt(1.0 + z) - 1.0),
+    "huber": lambda z: np.where(z <= 1.0, z, 2.0 * np.sqrt(np.where(z <= 1.0, 1.0, z)) - 1.0),
+    "cauchy": np.log1p,
+    "arctan": np.arctan,
+}
+
+
+@twin("scipy.optimize", "least_squares")
+def least_squares(
+    fun: Callable[..., Any],
+    x0: Any,
+    jac: Any = "2-point",
+    bounds: Any = (-np.inf, np.inf),
+    method: str = "trf",
+    ftol: Any = 1e-08,
+    xtol: Any = 1e-08,
+    gtol: Any = 1e-08,
+    x_scale: Any = None,
+    loss: str = "linear",
+    f_scale: float = 1.0,
+    diff_step: Any = None,
+    tr_solver: Any = None,
+    tr_options: Any = None,
+    jac_sparsity: Any = None,
+    max_nfev: Any = None,
+    verbose: int = 0,
+    args: Any = (),
+    kwargs: Any = None,
+    callback: Any = None,
+    workers: Any = None,
+) -> Any:
+    """The least squares of a vector of residuals, with bounds and SciPy's losses."""
+    given = arguments(args)
+    named = {} if kwargs is None else kwargs
+    start = np.atleast_1d(np.asarray(x0, dtype=float))
+    low, high = _limits(bounds, start) if hasattr(bounds, "lb") else bounds
+    free = not hasattr(bounds, "lb") and np.ndim(low) == 0 and low == -np.inf and high == np.inf
+
+    def residuals(x: Any) -> Any:
+        return np.atleast_1d(np.asarray(fun(x, *given, **named)))
+
+    def jacobian(x: Any) -> Any:
+        return jac(x, *given, **named)
+
+    def cost(x: Any) -> Any:
+        return 0.5 * f_scale**2 * np.sum(_LOSSES[loss]((residuals(x) / f_scale) ** 2))
+
+    def solve(f: Any, x: Any) -> Any:
+        options = {"bounds": None if free else bounds, "method": method, "loss": loss}
+        options = {**options, "ftol": ftol, "xtol": xtol, "gtol": gtol, "f_scale": f_scale}
+        options = {**options, "x_scale": x_scale, "max_nfev": max_nfev}
+        if callable(jac):
+            host = solver_hosts.least_squares_by_jacobian
+            return like_first(host, [residuals, jacobian], x, **options)
+        return like_first(solver_hosts.least_squares_of, [residuals], x, jac=jac, **options)
+
+    limits = (None, None) if free else (np.asarray(low, float), np.asarray(high, float))
+    x = custom_root(_stationary(grad(cost), *limits), start, solve)
+    return Solved(x=x, fun=residuals(x), cost=cost(x), grad=grad(cost)(x))
+
+
+@twin("scipy.optimize", "curve_fit")
+def curve_fit(
+    f: Callable[..., Any],
+    xdata: Any,
+    ydata: Any,
+    p0: Any = None,
+    sigma: Any = None,
+    absolute_sigma: bool = False,
+    **options: Any,
+) -> Any:
+    """The parameters of a curve, and their covariance, by Levenberg and Marquardt's method."""
+    if options:
+        raise NotImplementedError(
+            f"curve_fit takes no {', '.join(options)} here: write optimize.least_squares"
+        )
+    if p0 is None:
+        raise NotImplementedError("curve_fit needs p0 here: give np.ones of as many parameters")
+    scale = 1.0 if sigma is None else sigma
+    if np.ndim(scale) == 2:
+        raise NotImplementedError(
+            "curve_fit takes no matrix as sigma here: give standard deviations"
+        )
+
+    def residuals(p: Any) -> Any:
+        return (f(xdata, *[p[k] for k in range(p.shape[0])]) - ydata) / scale
+
+    def normal_equation(p: Any) -> Any:
+        value, pull = vjp(residuals, p)
+        return pull(value)[0]
+
+    def solve(_: Any, p: Any) -> Any:
+        return like_first(solver_hosts.parameters_of, [residuals], p)
+
+    p = custom_root(normal_equation, np.atleast_1d(np.asarray(p0, dtype=float)), solve)
+    columns = [jvp(residuals, (p,), (e,))[1] for e in np.eye(p.shape[0])]
+    jacobian = np.stack(columns, axis=1)
+    covariance = np.linalg.inv(jacobian.T @ jacobian)
+    if not absolute_sigma:
+        freedom = jacobian.shape[0] - jacobian.shape[1]
+        covariance = covariance * (np.sum(residuals(p) ** 2) / freedom)
+    return p, covariance
+
+
+@twin("scipy.optimize", "nnls")
+def nnls(A: Any, b: Any, maxiter: Any = None) -> Any:
+    """The nonnegative least squares of a linear system, and the norm of its residual."""
+    matrix, right = np.asarray(A, dtype=float), np.asarray(b, dtype=float)
+
+    def gradient(x: Any) -> Any:
+        return matrix.T @ (matrix @ x - right)
+
+    def solve(f: Any, x: Any) -> Any:
+        return like_first(solver_hosts.nonnegative, [], x, matrix, right, maxiter=maxiter)
+
+    start = np.zeros(matrix.shape[1])
+    x = custom_root(_stationary(gradient, 0.0, np.inf), start, solve)
+    return x, np.linalg.norm(matrix @ x - right)

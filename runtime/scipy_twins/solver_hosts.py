@@ -1,0 +1,184 @@
+"""Solvers of SciPy as generated modules call them: what converges, and an error for what does not.
+
+Only the texts of these functions are used: they become part of the module that calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scipy import optimize
+
+Function = Callable[..., Any]
+Captured = tuple[Any, ...]
+
+
+def root_of(equation: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The root that SciPy finds; raises RuntimeError where it finds none."""
+    found = optimize.root(equation, x0, args=captured, **options)
+    if not found.success:
+        raise RuntimeError(f"optimize.root has not converged: {found.message}")
+    return found.x
+
+
+def root_by_jacobian(
+    equation: Function,
+    jacobian: Function,
+    x0: Any,
+    captured: Captured,
+    captured_by_jacobian: Captured,
+    **options: Any,
+) -> Any:
+    """The root that SciPy finds with a Jacobian; raises RuntimeError where it finds none."""
+    found = optimize.root(
+        lambda x: equation(x, *captured),
+        x0,
+        jac=lambda x: jacobian(x, *captured_by_jacobian),
+        **options,
+    )
+    if not found.success:
+        raise RuntimeError(f"optimize.root has not converged: {found.message}")
+    return found.x
+
+
+def root_in_bracket(
+    equation: Function, low: Any, high: Any, captured: Captured, **options: Any
+) -> Any:
+    """The root between two numbers that SciPy finds; raises where it finds none."""
+    found = optimize.root_scalar(equation, args=captured, bracket=(low, high), **options)
+    if not found.converged:
+        raise RuntimeError(f"The root is not found after {found.iterations} iterations.")
+    return float(found.root)
+
+
+def root_from(equation: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The root that SciPy's secants find from a first guess; raises where they find none."""
+    return optimize.newton(equation, x0, args=captured, **options)
+
+
+def root_from_two(equation: Function, x0: Any, x1: Any, captured: Captured, **options: Any) -> Any:
+    """The root that SciPy's secants find from two guesses; raises where they find none."""
+    return optimize.newton(equation, x0, args=captured, x1=x1, **options)
+
+
+def root_by_slope(
+    equation: Function,
+    slope: Function,
+    x0: Any,
+    captured: Captured,
+    captured_by_slope: Captured,
+    **options: Any,
+) -> Any:
+    """The root that Newton's method finds; raises where it finds none."""
+    return optimize.newton(
+        lambda x: equation(x, *captured),
+        x0,
+        fprime=lambda x: slope(x, *captured_by_slope),
+        **options,
+    )
+
+
+def root_by_curvature(
+    equation: Function,
+    slope: Function,
+    curvature: Function,
+    x0: Any,
+    captured: Captured,
+    captured_by_slope: Captured,
+    captured_by_curvature: Captured,
+    **options: Any,
+) -> Any:
+    """The root that Halley's method finds; raises where it finds none."""
+    return optimize.newton(
+        lambda x: equation(x, *captured),
+        x0,
+        fprime=lambda x: slope(x, *captured_by_slope),
+        fprime2=lambda x: curvature(x, *captured_by_curvature),
+        **options,
+    )
+
+
+def steady_point(function: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The fixed point that SciPy finds; raises RuntimeError where it finds none."""
+    return optimize.fixed_point(function, x0, args=captured, **options)
+
+
+def minimum_of(objective: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The place of the minimum that SciPy finds; raises RuntimeError where it finds none."""
+    found = optimize.minimize(objective, x0, args=captured, **options)
+    if not found.success:
+        raise RuntimeError(f"optimize.minimize has not converged: {found.message}")
+    return found.x
+
+
+def minimum_by_gradient(
+    objective: Function,
+    gradient: Function,
+    x0: Any,
+    captured: Captured,
+    captured_by_gradient: Captured,
+    **options: Any,
+) -> Any:
+    """The place of the minimum that SciPy finds with a gradient; raises where it finds none."""
+    found = optimize.minimize(
+        lambda x: objective(x, *captured),
+        x0,
+        jac=lambda x: gradient(x, *captured_by_gradient),
+        **options,
+    )
+    if not found.success:
+        raise RuntimeError(f"optimize.minimize has not converged: {found.message}")
+    return found.x
+
+
+def minimum_of_one(objective: Function, captured: Captured, **options: Any) -> Any:
+    """The place of the minimum of a function of one number; raises where it is not found."""
+    found = optimize.minimize_scalar(objective, args=captured, **options)
+    if not found.success:
+        raise RuntimeError(f"optimize.minimize_scalar has not converged: {found.message}")
+    return float(found.x)
+
+
+def least_squares_of(residuals: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The least-squares solution that SciPy finds; raises RuntimeError where it finds none."""
+    found = optimize.least_squares(residuals, x0, args=captured, **options)
+    if not found.success:
+        raise RuntimeError(f"optimize.least_squares has not converged: {found.message}")
+    return found.x
+
+
+def least_squares_by_jacobian(
+    residuals: Function,
+    jacobian: Function,
+    x0: Any,
+    captured: Captured,
+    captured_by_jacobian: Captured,
+    **options: Any,
+) -> Any:
+    """The least-squares solution that SciPy finds with a Jacobian; raises where it finds none."""
+    found = optimize.least_squares(
+        lambda x: residuals(x, *captured),
+        x0,
+        jac=lambda x: jacobian(x, *captured_by_jacobian),
+        **options,
+    )
+    if not found.success:
+        raise RuntimeError(f"optimize.least_squares has not converged: {found.message}")
+    return found.x
+
+
+def parameters_of(model: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+    """The parameters with the least squares that Levenberg and Marquardt's method finds."""
+    found, _, _, message, flag = optimize.leastsq(
+        model, x0, args=captured, full_output=True, **options
+    )
+    if flag not in (1, 2, 3, 4):
+        raise RuntimeError(f"Optimal parameters not found: {message}")
+    return found
+
+
+def nonnegative(x0: Any, matrix: Any, right: Any, **options: Any) -> Any:
+    """The nonnegative least-squares solution that SciPy finds."""
+    return optimize.nnls(matrix, right, **options)[0]

@@ -1,0 +1,102 @@
+"""Recording of calls of a host: a Python function that calls back functions of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.frontend.declared_kinds import sequential
+from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.core import Block, Function, Parameter, Var
+from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.rewrite import inlined
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives.base import operand
+from calque.transpiler.primitives.called import inline_calls
+from calque.transpiler.primitives.host_calls import Callee, HostCall
+
+
+def host_call(
+    machine: Machine,
+    host: Callable[..., Any],
+    functions: Sequence[tuple[Any, Sequence[ArrayType]]],
+    operands: Sequence[Any],
+    options: dict[str, Any],
+    infer: Callable[..., Any],
+    node: Any,
+    modules: Sequence[str] = ("optimize",),
+) -> Any:
+    """The results of ``host(*functions, *operands, *captured, **options)``, computed at run time.
+
+    Each of ``functions`` comes with the types of the arguments with which the host calls it;
+    ``infer(*operands, **options)`` gives the types of the results, ``modules`` are those of SciPy
+    that the host's text names.
+    """
+    callees, captured = [], []
+    for function, like in functions:
+        callee, free = _callee(machine, function, like, node)
+        callees.append(callee)
+        captured += free
+    name = f"{host.__module__.rpartition('.')[2]}.{host.__name__}"
+    record = HostCall(name, host, callees, infer, modules)
+    record.batch = lambda args, batched, params: sequential(record, args, batched, params)
+    record.jvp = record.vjp = _without_derivative
+    return machine.builder.apply(record, [*map(operand, operands), *captured], options)
+
+
+def _without_derivative(*args: Any) -> Any:
+    raise NotDifferentiable(
+        "The steps of a solver of SciPy are not differentiated.", current().origin
+    )
+
+
+def _callee(
+    machine: Machine, function: Any, like: Sequence[ArrayType], node: Any
+) -> tuple[Callee, list[Any]]:
+    """The program of a function on arguments of these types, and the values that it captures."""
+    builder = machine.builder
+    recording = Recording(machine, name_of(function), [], node)
+    params = [Var(t, _word(function, k), builder.origin) for k, t in enumerate(like)]
+    made = recording.run(function, [Array(p) for p in params], 0, lambda r: [r])
+    leaves, structure = pytrees.flatten(pytrees.plain(made.trees[0]))
+    own = {*params}
+    free = [v for v in core.free_vars(made.block) if v not in own]
+    inner = [v.again() for v in free]
+    copies = [p.again() for p in params]
+    mapping: dict[Var, Any] = dict(zip([*params, *free], [*copies, *inner], strict=True))
+    body: Block = inlined(builder, made.block, mapping)
+    slots = [core.Slot(k) for k in range(len(leaves))]
+    program = Function(
+        name_of(function).strip("<>"),
+        [*copies, *inner],
+        body,
+        pytrees.unflatten(structure, slots),
+        origin=builder.origin,
+        dim_values=builder.dim_values,
+        equal_dims=builder.equal_dims,
+        imports={},
+    )
+    _name(program)
+    inline_calls(program, builder)
+    remove_dead_code(program)
+    return Callee(program, len(inner)), [Array(v) for v in free]
+
+
+def _word(function: Any, k: int) -> str:
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    return names[k] if k < len(names) else "x" if k == 0 else f"x_{k}"
+
+
+def _name(program: Function) -> None:
+    """Give each parameter a name of its own."""
+    taken: set[str] = set()
+    for var in program.params:
+        wish = var.name or "value"
+        made = next(w for w in (wish, *(f"{wish}_{k}" for k in range(1, 10_000))) if w not in taken)
+        taken.add(made)
+        program.signature.append(Parameter(made, var))
