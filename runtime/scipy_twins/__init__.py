@@ -6,6 +6,12 @@ and its derivative. Read ``sampled_integrals``, then ``transpiler/frontend/libra
 
 from __future__ import annotations
 
-from calque.runtime.scipy_twins import array_modules, minimization, root_finding, sampled_integrals
+from calque.runtime.scipy_twins import (
+    array_modules,
+    minimization,
+    quadratures,
+    root_finding,
+    sampled_integrals,
+)
 
-__all__ = ["array_modules", "minimization", "root_finding", "sampled_integrals"]
+__all__ = ["array_modules", "minimization", "quadratures", "root_finding", "sampled_integrals"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.scipy_twins import solver_hosts
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.ir.builder import Array, type_of
+from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.transformations.recorded_hosts import host_call
 
 _NUMBER = ArrayType(np.dtype(float), (), True)
+_COUNT = ArrayType(np.dtype(np.int64), (), True)
 
 
 def like_first(
@@ -60,11 +62,37 @@ def _number_of(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         return host_call(machine, host, called, operands, given, lambda *_, **__: _NUMBER, node)
 
 
-def number_type() -> ArrayType:
-    """The type of a number of Python."""
-    return _NUMBER
+def integral_with_nodes(function: Callable[..., Any], low: Any, high: Any, **options: Any) -> Any:
+    """The integral of a function of one number, its error, and nodes.
+
+    Of these, how many count, their places in the range and their weights.
+    """
+    raise TypeError("a twin is interpreted, never called")
 
 
-def is_run_time(value: Any) -> bool:
-    """True for a value that only the run knows."""
-    return isinstance(value, Array)
+@builtin(integral_with_nodes)
+def _integral_with_nodes(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    function, low, high = args
+    nodes = ArrayType(np.dtype(float), (20 * kwargs["limit"],))
+
+    def infer(*_: Any, **__: Any) -> tuple[ArrayType, ...]:
+        return _NUMBER, _NUMBER, _COUNT, nodes, nodes
+
+    called, given = [(function, [_NUMBER])], _options(kwargs)
+    host, modules = solver_hosts.quadrature, ("integrate", "warnings")
+    names = ("integral", "error", "nodes", "places", "weights")
+    with machine.at(node):
+        return host_call(machine, host, called, [low, high], given, infer, node, modules, names)
+
+
+def kind_of_range(low: Any, high: Any) -> str:
+    """The infinite limits of a range in words; what only the run knows is taken for finite."""
+    raise TypeError("a twin is interpreted, never called")
+
+
+@builtin(kind_of_range)
+def _kind_of_range(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> str:
+    low, high = (x if isinstance(x, (int, float)) else 0.0 for x in args)
+    if low == -np.inf:
+        return "everywhere" if high == np.inf else "from infinity"
+    return "to infinity" if high == np.inf else "finite"

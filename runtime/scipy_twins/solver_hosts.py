@@ -5,11 +5,14 @@ Only the texts of these functions are used: they become part of the module that 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from scipy import optimize
+    from scipy import integrate, optimize
 
 Function = Callable[..., Any]
 Captured = tuple[Any, ...]
@@ -182,3 +185,29 @@ def parameters_of(model: Function, x0: Any, captured: Captured, **options: Any) 
 def nonnegative(x0: Any, matrix: Any, right: Any, **options: Any) -> Any:
     """The nonnegative least-squares solution that SciPy finds."""
     return optimize.nnls(matrix, right, **options)[0]
+
+
+def quadrature(integrand: Function, low: Any, high: Any, captured: Captured, **options: Any) -> Any:
+    """QUADPACK's integral and error; then nodes in its intervals: their number, places, weights.
+
+    Places are fractions of a finite range; of an infinite one, distances from its end.
+    """
+    found, error, report, *message = integrate.quad(
+        integrand, low, high, args=captured, full_output=True, **options
+    )
+    if message:
+        warnings.warn(message[0], integrate.IntegrationWarning, stacklevel=2)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    count = report["last"] if low != high else 0
+    made = np.arange(options["limit"])[:, None] < count
+    left = np.where(made, report["alist"][:, None], low if np.isfinite(low) else 0.5)
+    right = np.where(made, report["blist"][:, None], high if np.isfinite(high) else 1.0)
+    if low == high:
+        left, right, count = 0.0 * left, 0.0 * left + 1.0, 1
+    elif np.isfinite(low) and np.isfinite(high):
+        left, right = (left - low) / (high - low), (right - low) / (high - low)
+    places = 0.5 * (left + right) + 0.5 * (right - left) * nodes
+    weights = 0.5 * np.abs(right - left) * weights
+    if not (np.isfinite(low) and np.isfinite(high)):
+        places, weights = (1.0 - places) / places, weights / places**2
+    return float(found), float(error), 20 * int(count), places.ravel(), weights.ravel()

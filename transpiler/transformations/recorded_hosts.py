@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
-from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.frontend.declared_kinds import sequential
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import core, pytrees
-from calque.transpiler.ir.builder import Array, current
+from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Block, Function, Parameter, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.rewrite import inlined
@@ -29,12 +28,13 @@ def host_call(
     infer: Callable[..., Any],
     node: Any,
     modules: Sequence[str] = ("optimize",),
+    names: Sequence[str] = (),
 ) -> Any:
     """The results of ``host(*functions, *operands, *captured, **options)``, computed at run time.
 
     Each of ``functions`` comes with the types of the arguments with which the host calls it;
-    ``infer(*operands, **options)`` gives the types of the results, ``modules`` are those of SciPy
-    that the host's text names.
+    ``infer(*operands, **options)`` gives the types of the results, ``modules`` are those of SciPy,
+    or of Python, that the host's text names, and ``names`` are those of the results.
     """
     callees, captured = [], []
     for function, like in functions:
@@ -44,14 +44,11 @@ def host_call(
     name = f"{host.__module__.rpartition('.')[2]}.{host.__name__}"
     record = HostCall(name, host, callees, infer, modules)
     record.batch = lambda args, batched, params: sequential(record, args, batched, params)
-    record.jvp = record.vjp = _without_derivative
-    return machine.builder.apply(record, [*map(operand, operands), *captured], options)
-
-
-def _without_derivative(*args: Any) -> Any:
-    raise NotDifferentiable(
-        "The steps of a solver of SciPy are not differentiated.", current().origin
-    )
+    record.nondifferentiable = True  # the rule of the twin around the call says what is
+    found = machine.builder.apply(record, [*map(operand, operands), *captured], options)
+    for result, word in zip(found if names else (), names, strict=True):
+        result.atom.name = word
+    return found
 
 
 def _callee(

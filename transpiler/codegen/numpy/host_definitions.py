@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
@@ -77,14 +78,17 @@ def _renamings(text: str) -> Callable[[str], str]:
 
 def _host_text(function: core.Function, call: HostCall, taken: set[str]) -> str:
     """The host's source without annotations; its modules as the function imports them."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(call.host))).body[0]
+    source = textwrap.dedent(inspect.getsource(call.host))
+    tree = ast.parse(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
     tree.returns = None
     for argument in ast.walk(tree.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    text = ast.unparse(tree) + "\n"
+    lines = source.splitlines()[tree.body[0].lineno - 1 :]
+    text = "\n".join([f"def {tree.name}({ast.unparse(tree.args)}):", *lines, ""])
     for module in call.modules:
-        name = import_name(function, "scipy", module, taken)
+        home = module if module in sys.stdlib_module_names else "scipy"
+        name = import_name(function, home, module, taken)
         text = re.sub(rf"(?<![\w.]){module}\.", f"{name}.", text)
     return text
