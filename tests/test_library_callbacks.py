@@ -83,43 +83,29 @@ def test_what_cannot_be_compared_is_refused() -> None:
         grad(rooted)(2.0)
 
 
+def with_conditions(p: float) -> Any:
+    def conditions(left: Any, right: Any) -> Any:
+        return np.array([left[0] - p, right[0]])
+
+    line = np.linspace(0.0, 1.0, 5)
+    equation = lambda x, y: np.stack([y[1], -y[0]])
+    return scipy.integrate.solve_bvp(equation, conditions, line, np.ones((2, 5))).y[0, 1]
+
+
 ENTERED = {
-    "scipy.optimize.brentq": (
-        lambda p: scipy.optimize.brentq(lambda x: x**3 - p, 0.0, 10.0),
+    "scipy.optimize.newton_krylov": (
+        lambda p: scipy.optimize.newton_krylov(lambda x: x**3 - p, np.ones(2))[0],
         "calque.custom_root(f, guess, solve)",
     ),
-    "scipy.optimize.newton": (
-        lambda p: scipy.optimize.newton(lambda x: x**2 - p, 1.0),
-        "calque.custom_root(f, guess, solve)",
-    ),
-    "scipy.optimize.fsolve": (
-        lambda p: scipy.optimize.fsolve(lambda x: x**2 - p, 1.0)[0],
-        "calque.custom_root(f, guess, solve)",
-    ),
-    "scipy.optimize.fixed_point": (
-        lambda p: scipy.optimize.fixed_point(lambda x: np.cos(p * x), 1.0),
-        "calque.fixed_point(f, x0)",
-    ),
-    "scipy.optimize.minimize": (
-        lambda p: scipy.optimize.minimize(lambda x: (x - p) ** 2, 1.0).x[0],
+    "scipy.optimize.dual_annealing": (
+        lambda p: scipy.optimize.dual_annealing(lambda x: (x[0] - p) ** 2, [(0.0, 5.0)]).x[0],
         "calque.value_and_grad(f)",
     ),
-    "scipy.optimize.least_squares": (
-        lambda p: scipy.optimize.least_squares(lambda x: x - p, np.ones(1)).x[0],
-        "calque.value_and_grad(f)",
-    ),
-    "scipy.integrate.quad": (
-        lambda p: scipy.integrate.quad(lambda x: np.exp(-p * x), 0.0, 1.0)[0],
+    "scipy.integrate.nquad": (
+        lambda p: scipy.integrate.nquad(lambda x: np.exp(-p * x), [[0.0, 1.0]])[0],
         "np.polynomial.legendre.leggauss(n)",
     ),
-    "scipy.integrate.solve_ivp": (
-        lambda p: scipy.integrate.solve_ivp(lambda t, y: -p * y, (0, 1), np.ones(1)).y[0, -1],
-        "write the steps as a loop",
-    ),
-    "scipy.integrate.simpson": (
-        lambda p: scipy.integrate.simpson(p * np.arange(5.0)),
-        "write np.trapezoid",
-    ),
+    "scipy.integrate.solve_bvp": (with_conditions, "write the steps as a loop"),
 }
 
 

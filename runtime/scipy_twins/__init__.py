@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from calque.runtime.scipy_twins import (
     array_modules,
+    differential_equations,
     minimization,
     quadratures,
     root_finding,
     sampled_integrals,
+    stiff_equations,
 )
 
-__all__ = ["array_modules", "minimization", "quadratures", "root_finding", "sampled_integrals"]
+__all__ = [
+    "array_modules",
+    "differential_equations",
+    "minimization",
+    "quadratures",
+    "root_finding",
+    "sampled_integrals",
+    "stiff_equations",
+]

@@ -96,3 +96,57 @@ def _kind_of_range(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> s
     if low == -np.inf:
         return "everywhere" if high == np.inf else "from infinity"
     return "to infinity" if high == np.inf else "finite"
+
+
+def runge_kutta_tables(method: str) -> dict[str, Any]:
+    """The coefficients of an explicit Runge-Kutta method of SciPy."""
+    raise TypeError("a twin is interpreted, never called")
+
+
+@builtin(runge_kutta_tables)
+def _runge_kutta_tables(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> dict[str, Any]:
+    from scipy import integrate
+
+    found = getattr(integrate, args[0]) if isinstance(args[0], str) else args[0]
+    none = np.zeros((0, 0))
+    eighth = found is integrate.DOP853
+    if eighth:
+        weights = (found.A, found.B, found.C, found.E5, none)
+        rest = (found.E3, found.A_EXTRA, found.C_EXTRA, found.D)
+    else:
+        weights, rest = (found.A, found.B, found.C, found.E, found.P), (none,) * 4
+    order = found.error_estimator_order
+    return {"order": order, "eighth": eighth, "weights": weights, "of DOP853": rest}
+
+
+def steps_of(
+    host: Callable[..., Any],
+    functions: Sequence[Any],
+    t0: Any,
+    t1: Any,
+    y0: Any,
+    times: Any,
+    **options: Any,
+) -> Any:
+    """The steps of a solver: their ends, three states in each, and the positions of the times."""
+    raise TypeError("a twin is interpreted, never called")
+
+
+@builtin(steps_of)
+def _steps_of(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    host, functions, t0, t1, y0, times = args
+    count, state = machine.builder.dims.fresh(), type_of(y0)
+    called = [(function, [_NUMBER, state]) for function in functions]
+
+    def infer(t0: Any, t1: Any, y0: Any, times: Any, *_: Any, **__: Any) -> tuple[ArrayType, ...]:
+        size, asked = type_of(y0).dims[0], type_of(times).dims[0]
+        return (
+            ArrayType(np.dtype(float), (count + 1,)),
+            ArrayType(np.dtype(float), (count, 3, size)),
+            ArrayType(np.dtype(np.int64), (count + 1 if asked == 0 else asked,)),
+        )
+
+    given, names = _options(kwargs), ("ends", "stages", "positions")
+    with machine.at(node):
+        operands, modules = [t0, t1, y0, times], ("integrate",)
+        return host_call(machine, host, called, operands, given, infer, node, modules, names)

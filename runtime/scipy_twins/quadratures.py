@@ -100,7 +100,7 @@ def dblquad(
 ) -> Any:
     """The integral of ``func(y, x)`` over an area, and an estimate of its error."""
     given = arguments(args)
-    options = {"epsabs": epsabs, "epsrel": epsrel}
+    options: dict[str, Any] = {"epsabs": epsabs, "epsrel": epsrel}
 
     def inner(x: Any) -> Any:
         low = gfun(x) if callable(gfun) else gfun

@@ -211,3 +211,53 @@ def quadrature(integrand: Function, low: Any, high: Any, captured: Captured, **o
     if not (np.isfinite(low) and np.isfinite(high)):
         places, weights = (1.0 - places) / places, weights / places**2
     return float(found), float(error), 20 * int(count), places.ravel(), weights.ravel()
+
+
+def implicit_steps(
+    slope: Function, t0: Any, t1: Any, y0: Any, times: Any, captured: Captured, **options: Any
+) -> Any:
+    """SciPy's steps, the states at three places in each (Radau's), and where the times are."""
+    given = None if captured == () else captured
+    found = integrate.solve_ivp(slope, (t0, t1), y0, args=given, dense_output=True, **options)
+    if not found.success:
+        raise RuntimeError(f"integrate.solve_ivp has failed: {found.message}")
+    wanted = times if times.size else found.t
+    ends = np.unique(np.concatenate([found.t, wanted]))
+    ends = ends if t0 < t1 else ends[::-1]
+    last = np.flatnonzero(ends == wanted[-1])[0] if wanted.size else 0
+    ends = ends[: last + 1]
+    h = np.diff(ends)[:, None]
+    places = ends[:-1, None] + h * np.array([0.4 - 0.06**0.5, 0.4 + 0.06**0.5, 1.0])
+    stages = found.sol(places.ravel()).T.reshape(h.size, 3, y0.size)
+    order = np.searchsorted(ends if t0 < t1 else -ends, wanted if t0 < t1 else -wanted)
+    return ends, stages, order
+
+
+def lsoda_steps(
+    slope: Function, t0: Any, t1: Any, y0: Any, times: Any, captured: Captured, **options: Any
+) -> Any:
+    """The steps of LSODA, the states at three places in each, and where the times are."""
+    states, report = integrate.odeint(
+        slope,
+        y0,
+        np.concatenate([[t0], times]),
+        captured,
+        tfirst=True,
+        full_output=True,
+        **options,
+    )
+    if report["message"] != "Integration successful.":
+        raise RuntimeError(f"integrate.odeint has failed: {report['message']}")
+    tolerances = {name: options.get(name, 1.49012e-8) for name in ("rtol", "atol")}
+    given = None if captured == () else captured
+    found = integrate.solve_ivp(
+        slope, (t0, t1), y0, "LSODA", args=given, dense_output=True, **tolerances
+    )
+    ends = np.unique(np.concatenate([found.t, times]))
+    ends = ends if t0 < t1 else ends[::-1]
+    h = np.diff(ends)[:, None]
+    places = ends[:-1, None] + h * np.array([0.4 - 0.06**0.5, 0.4 + 0.06**0.5, 1.0])
+    stages = found.sol(places.ravel()).T.reshape(h.size, 3, y0.size)
+    order = np.searchsorted(ends if t0 < t1 else -ends, times if t0 < t1 else -times)
+    stages[order - 1, 2] = states[1:]
+    return ends, stages, order

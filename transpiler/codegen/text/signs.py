@@ -25,7 +25,7 @@ def of_textbook(tree: Any, s: Apply, has_minus: HasMinus) -> Any:
         return tree
     if isinstance(tree, gast.UnaryOp) and s.primitive.arithmetic == "negative":
         return (has_minus(s.args[0]) and without_minus(tree.operand)) or tree
-    if not isinstance(tree, gast.BinOp):
+    if not isinstance(tree, gast.BinOp) or len(s.args) != 2:  # an identity, of a sum
         return tree
     match tree.op:
         case gast.Add() | gast.Sub():
