@@ -65,6 +65,7 @@ from calque.transpiler.primitives import (  # isort: skip
     random,
     random_parameters,
     scipy_in_numpy,
+    scipy_transforms,
 )
 
 for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
@@ -114,6 +115,7 @@ __all__ = [
     "scipy_linalg",
     "scipy_matrices",
     "scipy_stats",
+    "scipy_transforms",
     "selecting",
     "shapes",
     "signals",

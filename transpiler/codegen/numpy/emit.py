@@ -56,7 +56,13 @@ from calque.transpiler.primitives.host_calls import HostCall
 Support = Callable[[frozenset[str]], tuple[list[str], str, str]]
 _ATTEMPTS = 12
 _FEW_ATTEMPTS, _MANY = 4, 32  # after 4 attempts, one long line in 32 statements may be wrapped
-SCIPY_MODULES = ("linalg", "special")  # as names of primitives have them
+SCIPY_MODULES = (
+    "fft",
+    "linalg",
+    "ndimage",
+    "signal",
+    "special",
+)  # as names of primitives have them
 _FEW_SPLITS = 6
 # builtins that the text calls and that a user may have used as a variable's name
 _BUILTINS = ("abs", "bool", "complex", "float", "int", "len", "print", "range", "slice", "type")
