@@ -233,6 +233,53 @@ def cholesky_factor(a):
     return low
 
 
+@register_jitable
+def complex_cholesky_factor(a):
+    """The lower triangle L with ``L @ L.T.conj() == a``; LinAlgError if there is none."""
+    if a.ndim == 3:
+        found = np.empty(a.shape, type(_one(a)))
+        for k in range(a.shape[0]):
+            found[k] = complex_cholesky_factor(a[k])
+        return found
+    size = a.shape[0]
+    low = _with_room(a, 0, _one(a))
+    for i in range(size):
+        for j in range(i + 1, size):
+            low[i, j] = 0.0
+        for j in range(i):
+            total = low[i, j]
+            for k in range(j):
+                total -= low[i, k] * np.conj(low[j, k])
+            low[i, j] = total / low[j, j].real
+        square = low[i, i].real
+        for k in range(i):
+            square -= low[i, k].real ** 2 + low[i, k].imag ** 2
+        if square <= 0.0:
+            raise np.linalg.LinAlgError("Matrix is not positive definite")
+        low[i, i] = np.sqrt(square)
+    return low
+
+
+@register_jitable
+def complex_sign_and_logdet(a):
+    """The phase of a determinant, and the logarithm of its absolute value."""
+    if a.ndim == 3:
+        signs = np.empty(a.shape[0], type(_one(a)))
+        logarithms = np.empty(a.shape[0], type(_one(a).real))
+        for k in range(a.shape[0]):
+            signs[k], logarithms[k] = complex_sign_and_logdet(a[k])
+        return signs, logarithms
+    rows = _with_room(a, 0, _one(a))
+    sign = rows.dtype.type(_triangular(rows))
+    logarithm = np.log(abs(sign))
+    if sign != 0.0:
+        for k in range(a.shape[0]):
+            length = abs(rows[k, k])
+            sign *= rows[k, k] / length
+            logarithm += np.log(length)
+    return sign, logarithm
+
+
 # what the compiler of this process's kernels makes parts of these
 PARTS = {
     _with_room,
@@ -247,5 +294,7 @@ PARTS = {
     determinant,
     sign_and_logdet,
     cholesky_factor,
+    complex_cholesky_factor,
+    complex_sign_and_logdet,
 }
 IN_ROWS = {_triangular, _solved, _behind}  # their arguments are made by the others, row by row

@@ -38,7 +38,7 @@ from calque.transpiler.primitives.batched import (
 )
 from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.einsum import einsum, expand
-from calque.transpiler.primitives.matrix_signatures import parsed, present
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype, parsed, present
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -313,6 +313,29 @@ def _multi_dot(args: Args, batched: Flags, params: Params) -> Any:
     return product
 
 
+@batches(decompositions.lstsq)
+def _lstsq(args: Args, batched: Flags, params: Params) -> Any:
+    """By the pseudo-inverse; the residuals are given for every rank, as in ``jax.numpy``."""
+    (a, b), rank = args, rank_of(args[1], batched[1])
+    columns = lift(b[..., None], 2, batched[1]) if rank == 1 else b
+    rows, width = (current().dims.resolve(dim) for dim in a.dims[-2:])
+    if not isinstance(rows, int) or not isinstance(width, int):
+        raise current().needs_dims(a.dims[-2:], "The tolerance of np.linalg.lstsq")
+    eps = float(np.finfo(linalg_dtype(a.type)).eps)
+    cut = params["rcond"]
+    cut = eps * max(rows, width) if cut is None else eps if cut == -1 else cut
+    x = np.linalg.pinv(a, cut) @ columns
+    values = np.linalg.svd(a, compute_uv=False)
+    count = np.sum(values > cut * values[..., :1], axis=-1).astype(np.int32)
+    gaps = columns - a @ x
+    residuals = np.sum(np.square(np.abs(gaps)), axis=-2)
+    found = [residuals if rows > width else residuals[..., :0], count, values]
+    size = size_among(args, batched)
+    if not batched[0]:
+        found[1:] = [spread(part, size) for part in found[1:]]
+    return (x[..., 0] if rank == 1 else x, *found)
+
+
 @batches(histograms.bincount)
 def _bincount(args: Args, batched: Flags, params: Params) -> Any:
     """Each example counts in a row of its own; only a known number of bins is the same for all."""
@@ -330,6 +353,6 @@ for _record in (selecting.nonzero, selecting.argwhere, selecting.flatnonzero, hi
     _record.batch = _refused(
         _record, "the size of the result would differ from one example to the next."
     )
-_unstacked = (decompositions.lstsq, histograms.histogram, creation.arange, diagonals.eye)
+_unstacked = (histograms.histogram, creation.arange, diagonals.eye)
 for _record in (*_unstacked, diagonals.tri):
     _record.batch = _refused(_record, "NumPy does not stack it.")

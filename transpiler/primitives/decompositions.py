@@ -13,7 +13,14 @@ import numpy as np
 from calque.transpiler.errors import NotDifferentiable, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives.base import apply, implements, opaque
-from calque.transpiler.primitives.linalg import matrices, transposed
+from calque.transpiler.primitives.linalg import (
+    adjoint,
+    by_conjugates,
+    conjugated,
+    matrices,
+    real_dtype,
+    transposed,
+)
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -39,29 +46,22 @@ def _unit(x: Any) -> Array:
     return FUNCTIONS[np.eye](x.shape[-1], dtype=x.dtype)
 
 
-def _refuse_complex(a: Array, name: str) -> Array:
-    if a.dtype.kind == "c":
-        raise UnsupportedFunction(
-            f"np.linalg.{name} of complex matrices has no rule.", current().origin
-        )
-    return a
-
-
 # cholesky
 
 
 def _cholesky_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (low,) = tangents, outs
     left = np.linalg.solve(low, as_read(a_dot, args[0]))
-    inner = np.linalg.solve(low, transposed(left))
+    inner = np.linalg.solve(low, adjoint(left))
     return (low @ _halved_diagonal(inner),)
 
 
+@by_conjugates
 def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (low_bar,), (low,) = cotangents, outs
-    inner = _halved_diagonal(transposed(low) @ np.tril(low_bar))
-    left = np.linalg.solve(transposed(low), inner)
-    a_bar = np.linalg.solve(transposed(low), transposed(left))
+    inner = _halved_diagonal(adjoint(low) @ np.tril(low_bar))
+    left = np.linalg.solve(adjoint(low), inner)
+    a_bar = np.linalg.solve(adjoint(low), adjoint(left))
     return (onto_read(symmetrized(a_bar), args[0]),)
 
 
@@ -86,8 +86,8 @@ cholesky = opaque(
 @implements(np.linalg.cholesky)
 def np_cholesky(a: Any, /, *, upper: bool = False) -> Array:
     """``np.linalg.cholesky``."""
-    a = _refuse_complex(matrices(a, "cholesky", upper), "cholesky")
-    return transposed(apply(cholesky, transposed(a))) if upper else apply(cholesky, a)
+    a = matrices(a, "cholesky", upper)
+    return adjoint(apply(cholesky, adjoint(a))) if upper else apply(cholesky, a)
 
 
 # qr
@@ -113,24 +113,28 @@ def _qr_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]
     (a_dot,), (q, r) = tangents, outs
     _check_tall(args[0])
     scaled = transposed(np.linalg.solve(transposed(r), transposed(a_dot)))
-    inner = transposed(q) @ scaled
+    inner = adjoint(q) @ scaled
     low = np.tril(inner, -1)
-    turn = low - transposed(low)
+    turn = low - adjoint(low)
+    if inner.dtype.kind == "c":  # the diagonal of r stays real
+        turn = turn + 1j * np.imag(inner) * _unit(inner)
     return q @ (turn - inner) + scaled, (inner - turn) @ r
 
 
+@by_conjugates
 def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (q_bar, r_bar), (q, r) = cotangents, outs
     _check_tall(args[0])
-    total = None if r_bar is None else r @ transposed(r_bar)
+    total = None if r_bar is None else r @ adjoint(r_bar)
     if q_bar is not None:
-        back = transposed(q_bar) @ q
+        back = adjoint(q_bar) @ q
         total = -back if total is None else total - back
     low = FUNCTIONS[np.tril](total, -1)
-    right = q @ (low + transposed(low) + _unit(total) * total)
+    diagonal = np.real(total) if total.dtype.kind == "c" else total
+    right = q @ (low + adjoint(low) + _unit(total) * diagonal)
     if q_bar is not None:
         right = right + q_bar
-    return (transposed(np.linalg.solve(r, transposed(right))),)
+    return (adjoint(np.linalg.solve(r, adjoint(right))),)
 
 
 qr = opaque(
@@ -149,11 +153,15 @@ def np_qr(a: Any, mode: str = "reduced") -> Any:
     """``np.linalg.qr``: reduced, or the triangular factor alone."""
     if mode not in ("reduced", "r"):
         raise UnsupportedFunction(f"np.linalg.qr with mode={mode!r} has no rule.", current().origin)
-    q, r = apply(qr, _refuse_complex(matrices(a, "qr"), "qr"))
+    q, r = apply(qr, matrices(a, "qr"))
     return r if mode == "r" else QRResult(q, r)
 
 
 # eigh
+
+
+def _real(x: Any) -> Any:
+    return np.real(x) if x.dtype.kind == "c" else x
 
 
 def by_gaps(x: Any, w: Array) -> Any:
@@ -164,19 +172,20 @@ def by_gaps(x: Any, w: Array) -> Any:
 
 def _eigh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (w, v) = tangents, outs
-    inner = transposed(v) @ as_read(a_dot, args[0], params["uplo"]) @ v
-    return np.diagonal(inner, axis1=-2, axis2=-1), v @ by_gaps(inner, w)
+    inner = adjoint(v) @ as_read(a_dot, args[0], params["uplo"]) @ v
+    return _real(np.diagonal(inner, axis1=-2, axis2=-1)), v @ by_gaps(inner, w)
 
 
+@by_conjugates
 def _eigh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (w_bar, v_bar), (w, v) = cotangents, outs
     if v_bar is None:
-        a_bar = (v * w_bar[..., None, :]) @ transposed(v)
+        a_bar = (v * w_bar[..., None, :]) @ adjoint(v)
         return (onto_read(a_bar, args[0], params["uplo"]),)
-    inner = by_gaps(transposed(v) @ v_bar, w)
+    inner = by_gaps(adjoint(v) @ v_bar, w)
     if w_bar is not None:
         inner = inner + w_bar[..., None, :] * _unit(w)
-    a_bar = symmetrized(v @ inner @ transposed(v))
+    a_bar = symmetrized(v @ inner @ adjoint(v))
     return (onto_read(a_bar, args[0], params["uplo"]),)
 
 
@@ -185,6 +194,7 @@ eigh = opaque(
     lambda a, uplo: np.linalg.eigh(a, uplo),
     "(n,n)->(n),(n,n)",
     lambda args, p: "np.linalg.eigh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
+    dtypes=lambda a: (real_dtype(a), linalg_dtype(a)),
     jvp=_eigh_jvp,
     vjp=_eigh_vjp,
     samples=cases(
@@ -199,17 +209,19 @@ eigh = opaque(
 @implements(np.linalg.eigh)
 def np_eigh(a: Any, UPLO: str = "L") -> Any:
     """``np.linalg.eigh``: eigenvalues and eigenvectors, a namedtuple."""
-    return EighResult(*apply(eigh, _refuse_complex(matrices(a, "eigh"), "eigh"), uplo=UPLO.upper()))
+    return EighResult(*apply(eigh, matrices(a, "eigh"), uplo=UPLO.upper()))
 
 
 def _eigvalsh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eigh(args[0], params["uplo"]).eigenvectors
-    return (np.sum(v * (as_read(tangents[0], args[0], params["uplo"]) @ v), axis=-2),)
+    change = np.sum(conjugated(v) * (as_read(tangents[0], args[0], params["uplo"]) @ v), axis=-2)
+    return (_real(change),)
 
 
+@by_conjugates
 def _eigvalsh_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eigh(args[0], params["uplo"]).eigenvectors
-    a_bar = (v * cotangents[0][..., None, :]) @ transposed(v)
+    a_bar = (v * cotangents[0][..., None, :]) @ adjoint(v)
     return (onto_read(a_bar, args[0], params["uplo"]),)
 
 
@@ -218,6 +230,7 @@ eigvalsh = opaque(
     lambda a, uplo: np.linalg.eigvalsh(a, uplo),
     "(n,n)->(n)",
     lambda args, p: "np.linalg.eigvalsh({0}" + ("" if p["uplo"] == "L" else ', "U"') + ")",
+    dtypes=real_dtype,
     jvp=_eigvalsh_jvp,
     vjp=_eigvalsh_vjp,
     samples=cases(case(_symmetric(3, 3), uplo="L"), case(_symmetric(2, 2, 2), uplo="U")),
@@ -227,7 +240,7 @@ eigvalsh = opaque(
 @implements(np.linalg.eigvalsh)
 def np_eigvalsh(a: Any, UPLO: str = "L") -> Array:
     """``np.linalg.eigvalsh``."""
-    return apply(eigvalsh, _refuse_complex(matrices(a, "eigvalsh"), "eigvalsh"), uplo=UPLO.upper())
+    return apply(eigvalsh, matrices(a, "eigvalsh"), uplo=UPLO.upper())
 
 
 # svd
@@ -241,29 +254,35 @@ def _ratio(x: Any, s: Any) -> Any:
 def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (u, s, vt) = tangents, outs
     row = s[..., None, :]
-    v, ut = transposed(vt), transposed(u)
-    inner = ut @ a_dot @ v
-    left = by_gaps(inner * row + transposed(inner * row), s * s)
-    right = by_gaps(row * transposed(inner) + transposed(row * transposed(inner)), s * s)
+    v, uh = adjoint(vt), adjoint(u)
+    inner = uh @ a_dot @ v
+    left = by_gaps(inner * row + adjoint(inner * row), s * s)
+    right = by_gaps(row * adjoint(inner) + adjoint(row * adjoint(inner)), s * s)
+    if inner.dtype.kind == "c":  # the phase of a pair of vectors is left to u
+        left = left + 1j * np.imag(inner) * _unit(inner) / row
     u_dot = u @ left + (a_dot @ v - u @ inner) / row
-    v_dot = v @ right + (transposed(a_dot) @ u - v @ transposed(inner)) / row
-    return u_dot, np.diagonal(inner, axis1=-2, axis2=-1), transposed(v_dot)
+    v_dot = v @ right + (adjoint(a_dot) @ u - v @ adjoint(inner)) / row
+    return u_dot, _real(np.diagonal(inner, axis1=-2, axis2=-1)), adjoint(v_dot)
 
 
+@by_conjugates
 def _svd_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (u_bar, s_bar, vt_bar), (u, s, vt) = cotangents, outs
     row, column = s[..., None, :], s[..., :, None]
     inner = None if s_bar is None else s_bar[..., None, :] * _unit(s)
     outside = None
     if u_bar is not None:
-        turned = by_gaps(transposed(u) @ u_bar, s * s)
-        inner = _plus(inner, (turned + transposed(turned)) * row)
-        rest = _ratio(u_bar - u @ (transposed(u) @ u_bar), row)
+        given = adjoint(u) @ u_bar
+        turned = by_gaps(given, s * s)
+        inner = _plus(inner, (turned + adjoint(turned)) * row)
+        if given.dtype.kind == "c":
+            inner = inner + _ratio(1j * np.imag(given) * _unit(given), row)
+        rest = _ratio(u_bar - u @ (adjoint(u) @ u_bar), row)
         outside = rest @ vt
     if vt_bar is not None:
-        turned = by_gaps(vt @ transposed(vt_bar), s * s)
-        inner = _plus(inner, column * (turned + transposed(turned)))
-        rest = _ratio(vt_bar - (vt_bar @ transposed(vt)) @ vt, column)
+        turned = by_gaps(vt @ adjoint(vt_bar), s * s)
+        inner = _plus(inner, column * (turned + adjoint(turned)))
+        rest = _ratio(vt_bar - (vt_bar @ adjoint(vt)) @ vt, column)
         outside = _plus(outside, u @ rest)
     return (_plus(u @ inner @ vt, outside),)
 
@@ -272,11 +291,17 @@ def _plus(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
+def thin_dtypes(a: Any) -> tuple[np.dtype, ...]:
+    """The dtypes of singular vectors, values and vectors."""
+    return linalg_dtype(a), real_dtype(a), linalg_dtype(a)
+
+
 svd = opaque(
     "np.linalg.svd",
     lambda a: np.linalg.svd(a, full_matrices=False),
     "(m,n)->(m,min(m,n)),(min(m,n)),(min(m,n),n)",
     "np.linalg.svd({0}, full_matrices=False)",
+    dtypes=thin_dtypes,
     jvp=_svd_jvp,
     vjp=_svd_vjp,
     samples=cases(
@@ -287,12 +312,17 @@ svd = opaque(
 
 def _svdvals_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     u, _, vt = apply(svd, args[0])
-    return (np.sum(u * (tangents[0] @ transposed(vt)), axis=-2),)
+    return (_real(np.sum(conjugated(u) * (tangents[0] @ adjoint(vt)), axis=-2)),)
 
 
+def _svdvals_gradient(s_bar: Any, a: Any) -> tuple[Any, ...]:
+    u, _, vt = apply(svd, a)
+    return ((u * s_bar[..., None, :]) @ vt,)
+
+
+@by_conjugates
 def _svdvals_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    u, _, vt = apply(svd, args[0])
-    return ((u * cotangents[0][..., None, :]) @ vt,)
+    return _svdvals_gradient(cotangents[0], args[0])
 
 
 svdvals = opaque(
@@ -300,6 +330,7 @@ svdvals = opaque(
     np.linalg.svdvals,
     "(m,n)->(min(m,n))",
     "np.linalg.svd({0}, compute_uv=False)",
+    dtypes=real_dtype,
     jvp=_svdvals_jvp,
     vjp=_svdvals_vjp,
     samples=cases(case((3, 2)), case((2, 3)), case((2, 2, 2))),
@@ -335,6 +366,7 @@ full_svd = opaque(
     np.linalg.svd,
     "(m,n)->(m,m),(min(m,n)),(n,n)",
     "np.linalg.svd({0})",
+    dtypes=thin_dtypes,
     jvp=_full_svd_jvp,
     vjp=_full_svd_vjp,
     samples=cases(case((3, 3)), case((2, 2, 2)), case(Drawn((2, 2), "f4"))),
@@ -346,7 +378,7 @@ def np_svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
     """``np.linalg.svd``; of square matrices the thin one is all there is."""
-    a = _refuse_complex(matrices(a, "svd"), "svd")
+    a = matrices(a, "svd")
     if hermitian:
         raise UnsupportedFunction(
             "np.linalg.svd with hermitian=True has no rule.", current().origin
@@ -380,29 +412,30 @@ def _lstsq_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
         (s_dot,) = _svdvals_jvp((a_dot,), outs, (a,), {})
     x_dot, residuals_dot = p @ right, None
     if a_dot is not None:
-        back = a_dot.T @ (p.T @ x)
-        x_dot = x_dot + p @ (p.T @ (a_dot.T @ misfit)) + back - p @ (a @ back)
+        back = adjoint(a_dot) @ (adjoint(p) @ x)
+        x_dot = x_dot + p @ (adjoint(p) @ (adjoint(a_dot) @ misfit)) + back - p @ (a @ back)
     if _is_tall(a):
-        residuals_dot = 2.0 * np.sum(_columns(misfit) * _columns(right), axis=0)
+        residuals_dot = 2.0 * _real(np.sum(conjugated(_columns(misfit)) * _columns(right), axis=0))
     return x_dot, residuals_dot, None, s_dot
 
 
+@by_conjugates
 def _lstsq_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_bar, residuals_bar, _, s_bar), (a, b), x = cotangents, args, outs[0]
     a_bar = b_bar = None
     misfit = _columns(b - a @ x)
     if x_bar is not None:
         p = np.linalg.pinv(a)
-        b_bar = p.T @ x_bar
-        other = _columns(x_bar - a.T @ b_bar)
-        a_bar = misfit @ _columns(p @ b_bar).T + _columns(p.T @ x) @ other.T
-        a_bar = a_bar - _columns(b_bar) @ _columns(x).T
+        b_bar = adjoint(p) @ x_bar
+        other = _columns(x_bar - adjoint(a) @ b_bar)
+        a_bar = misfit @ adjoint(_columns(p @ b_bar)) + _columns(adjoint(p) @ x) @ adjoint(other)
+        a_bar = a_bar - _columns(b_bar) @ adjoint(_columns(x))
     if residuals_bar is not None and _is_tall(a):
         change = 2.0 * misfit * residuals_bar
-        a_bar = _plus(a_bar, -change @ _columns(x).T)
+        a_bar = _plus(a_bar, -change @ adjoint(_columns(x)))
         b_bar = _plus(b_bar, change[:, 0] if b.ndim == 1 else change)
     if s_bar is not None:
-        a_bar = _plus(a_bar, _svdvals_vjp((s_bar,), outs, (a,), {})[0])
+        a_bar = _plus(a_bar, _svdvals_gradient(s_bar, a)[0])
     return a_bar, b_bar
 
 
@@ -411,7 +444,7 @@ lstsq = opaque(
     lambda a, b, rcond: np.linalg.lstsq(a, b, rcond),
     "(m,n),(m,k?)->(n,k?),(r),(),(min(m,n))",
     lambda args, p: f"np.linalg.lstsq({{0}}, {{1}}, rcond={p['rcond']})",
-    dtypes=lambda *ts: (*[linalg_dtype(*ts)] * 2, np.dtype("i4"), linalg_dtype(*ts)),
+    dtypes=lambda *ts: (linalg_dtype(*ts), real_dtype(*ts), np.dtype("i4"), real_dtype(*ts)),
     jvp=_lstsq_jvp,
     vjp=_lstsq_vjp,
     samples=cases(
@@ -425,5 +458,5 @@ lstsq = opaque(
 @implements(np.linalg.lstsq)
 def np_lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, ...]:
     """``np.linalg.lstsq``; the derivative takes the rank to stay as it is."""
-    a = _refuse_complex(matrices(a, "lstsq"), "lstsq")
+    a = matrices(a, "lstsq")
     return apply(lstsq, a, FUNCTIONS[np.asarray](b), rcond=rcond)

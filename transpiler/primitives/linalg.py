@@ -13,12 +13,42 @@ from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives.base import apply, implements, opaque
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 
 
 def transposed(x: Any) -> Any:
     """The matrices transposed."""
     return np.swapaxes(x, -1, -2) if x.ndim > 2 else x.T
+
+
+def conjugated(x: Any) -> Any:
+    """The conjugate of what is complex; what is real stays as it is."""
+    return np.conj(x) if x.dtype.kind == "c" else x
+
+
+def adjoint(x: Any) -> Any:
+    """The matrices transposed and conjugated."""
+    return conjugated(transposed(x))
+
+
+def by_conjugates(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """A reverse rule by a rule for gradients: JAX's cotangents are their conjugates."""
+
+    def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+        if not any(x.dtype.kind == "c" for x in (*outs, *args)):
+            return rule(cotangents, outs, args, params)
+        given = tuple(None if x is None else conjugated(x) for x in cotangents)
+        found = rule(given, outs, args, params)
+        return tuple(None if x is None else conjugated(x) for x in found)
+
+    return vjp
+
+
+def real_dtype(*types: Any) -> np.dtype:
+    """The dtype of a norm or an eigenvalue of matrices of these types."""
+    dtype = linalg_dtype(*types)
+    return np.dtype(dtype.type(0).real.dtype)
 
 
 def matrices(x: Any, name: str, square: bool = False) -> Array:
@@ -81,14 +111,19 @@ def _on_matrices(x: Any) -> Any:
 
 def _slogdet_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     change = np.trace(np.linalg.solve(args[0], tangents[0]), axis1=-2, axis2=-1)
-    return None, change
+    if args[0].dtype.kind != "c":
+        return None, change
+    return outs[0] * (1j * np.imag(change)), np.real(change)
 
 
 def _slogdet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
-    logdet_bar = cotangents[1]
-    if logdet_bar is None:
+    sign_bar, scale = cotangents
+    if sign_bar is not None and args[0].dtype.kind == "c":
+        turned = 1j * np.imag(sign_bar * outs[0])
+        scale = turned if scale is None else scale + turned
+    if scale is None:
         return (None,)
-    return (_on_matrices(logdet_bar) * transposed(np.linalg.inv(args[0])),)
+    return (_on_matrices(scale) * transposed(np.linalg.inv(args[0])),)
 
 
 slogdet = opaque(
@@ -97,6 +132,7 @@ slogdet = opaque(
     "(n,n)->(),()",
     "np.linalg.slogdet({0})",
     in_loops="sign_and_logdet({0})",
+    dtypes=lambda a: (linalg_dtype(a), real_dtype(a)),
     jvp=_slogdet_jvp,
     vjp=_slogdet_vjp,
     samples=_SQUARE,
@@ -107,12 +143,7 @@ SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 @implements(np.linalg.slogdet)
 def np_slogdet(a: Any) -> Any:
     """``np.linalg.slogdet``: sign and logarithm, a namedtuple."""
-    a = matrices(a, "slogdet")
-    if a.dtype.kind == "c":
-        raise UnsupportedFunction(
-            "np.linalg.slogdet of complex matrices has no rule.", current().origin
-        )
-    return SlogdetResult(*apply(slogdet, a))
+    return SlogdetResult(*apply(slogdet, matrices(a, "slogdet")))
 
 
 # solve
@@ -185,18 +216,19 @@ def np_solve(a: Any, b: Any) -> Array:
 
 def _pinv_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (a,), (p,) = tangents, args, outs
-    a_dot_t, p_t = transposed(a_dot), transposed(p)
-    left = p @ p_t @ a_dot_t - p @ p_t @ a_dot_t @ a @ p
-    right = a_dot_t @ p_t @ p - p @ a @ a_dot_t @ p_t @ p
+    a_dot_h, p_h = adjoint(a_dot), adjoint(p)
+    left = p @ p_h @ a_dot_h - p @ p_h @ a_dot_h @ a @ p
+    right = a_dot_h @ p_h @ p - p @ a @ a_dot_h @ p_h @ p
     return (-p @ a_dot @ p + left + right,)
 
 
+@by_conjugates
 def _pinv_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (p_bar,), (a,), (p,) = cotangents, args, outs
-    p_bar_t, p_t = transposed(p_bar), transposed(p)
-    left = p_bar_t @ p @ p_t - a @ p @ p_bar_t @ p @ p_t
-    right = p_t @ p @ p_bar_t - p_t @ p @ p_bar_t @ p @ a
-    return (-p_t @ p_bar @ p_t + left + right,)
+    p_bar_h, p_h = adjoint(p_bar), adjoint(p)
+    left = p_bar_h @ p @ p_h - a @ p @ p_bar_h @ p @ p_h
+    right = p_h @ p @ p_bar_h - p_h @ p @ p_bar_h @ p @ a
+    return (-p_h @ p_bar @ p_h + left + right,)
 
 
 pinv = opaque(

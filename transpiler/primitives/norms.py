@@ -163,7 +163,7 @@ def norm_by(
     if isinstance(ord, Array):
         ord = known_int(ord, "The order of a norm")
     if x.dtype.kind == "c":
-        return _complex_norm(x, ord, axis, keepdims)
+        return _complex_norm(primitive, x, ord, axis, keepdims, more)
     axes = None if axis is None else normalize_tuple(axis, x.ndim)
     if axes is None and ord is not None:
         axes = None if x.ndim == 1 else tuple(range(x.ndim))
@@ -176,12 +176,21 @@ def norm_by(
     return apply(primitive, x, ord=ord, axis=axes, keepdims=bool(keepdims), **more)
 
 
-def _complex_norm(x: Array, ord: Any, axis: Any, keepdims: bool) -> Any:
-    if ord not in (None, 2) or (ord == 2 and (axis is None or np.ndim(axis)) and x.ndim > 1):
-        raise UnsupportedFunction(f"A complex norm of order {ord!r} has no rule.", current().origin)
-    squares = x.real * x.real + x.imag * x.imag
-    total = np.sum(squares, axis=axis, keepdims=keepdims)
-    return np.where(total == 0, 0.0, np.sqrt(total))  # selects: the slope at zero is zero
+def _complex_norm(
+    primitive: Primitive, x: Array, ord: Any, axis: Any, keepdims: bool, more: dict[str, Any]
+) -> Any:
+    """The norm of the absolute values, or of the singular values."""
+    count = x.ndim if axis is None else np.size(axis)
+    if ord is None or (ord == 2 and count == 1) or ord == "fro":
+        squares = x.real * x.real + x.imag * x.imag
+        total = np.sum(squares, axis=axis, keepdims=keepdims)
+        return np.where(total == 0, 0.0, np.sqrt(total))  # selects: the slope at zero is zero
+    if count != 2 or ord not in (2, -2, "nuc"):
+        return norm_by(primitive, np.abs(x), ord, axis, keepdims, more)
+    axes = normalize_tuple((0, 1) if axis is None else axis, x.ndim)
+    s = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
+    found = np.sum(s, axis=-1) if ord == "nuc" else s[..., 0 if ord == 2 else -1]
+    return np.expand_dims(found, axes) if keepdims else found
 
 
 @implements(np.linalg.vector_norm)

@@ -54,6 +54,7 @@ FILES: dict[str, tuple[str, ...]] = {
     ),
     "matrix_functions": (
         *("solve", "matrix_inverse", "determinant", "complex_determinant", "sign_and_logdet"),
+        *("complex_cholesky_factor", "complex_sign_and_logdet"),
         *("cholesky_factor", "checked_finite", "checked_finite_array"),
     ),
     "kernel_errors": ("KernelError", "forms_errors"),
@@ -64,6 +65,7 @@ REFUSING = frozenset(
     """bounded bounded_unsigned checked_index divide quotient integer_quotient remainder
     python_int python_size whole_exponent shift_count power_base
     array_max array_min array_quantile solve matrix_inverse cholesky_factor
+    complex_cholesky_factor
     checked_finite checked_finite_array""".split()
 )
 FILE_OF = {name: file for file, names in FILES.items() for name in names}

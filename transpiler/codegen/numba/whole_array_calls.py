@@ -87,7 +87,7 @@ def text_in_loops(s: Apply) -> str | None:
 
 def _of_types(text: str, s: Apply) -> str:
     """The template for a matrix operation, where functions have names by types."""
-    if text == "determinant({0})" and s.out.type.dtype.kind == "c":
+    if text in _BY_KIND and s.outs[0].type.dtype.kind == "c":
         return f"complex_{text}"
     if text == "checked_finite({0})" and s.out.type.ndim:
         return "checked_finite_array({0})"
@@ -106,7 +106,11 @@ def may_raise(s: Statement) -> bool:
     return s.primitive in _CHECKED or text_in_loops(s) in _MAY_RAISE
 
 
-_FACTORIZING = ("solve({0}, {1})", "matrix_inverse({0})", "cholesky_factor({0})")
+_BY_KIND = ("determinant({0})", "cholesky_factor({0})", "sign_and_logdet({0})")
+_FACTORIZING = (
+    *("solve({0}, {1})", "matrix_inverse({0})"),
+    *("cholesky_factor({0})", "complex_cholesky_factor({0})"),
+)
 _FINITE = ("checked_finite({0})", "checked_finite_array({0})")
 _MAY_RAISE = {*_RAISING.values(), *_FACTORIZING, *_FINITE}
 _NAMES = {text.partition("(")[0] for text in (*_SAFE, *_RAISING)}
