@@ -9,6 +9,7 @@ from __future__ import annotations
 from calque.runtime.scipy_twins import (
     array_modules,
     differential_equations,
+    distances,
     minimization,
     quadratures,
     root_finding,
@@ -19,6 +20,7 @@ from calque.runtime.scipy_twins import (
 __all__ = [
     "array_modules",
     "differential_equations",
+    "distances",
     "minimization",
     "quadratures",
     "root_finding",

@@ -115,6 +115,8 @@ def instead_of(function: Any, name: str) -> str:
     module, _, own = name.rpartition(".")
     if module.startswith("scipy.sparse"):
         return SPARSE
+    if module.startswith("scipy.spatial") and _is_of_class(function):
+        return "find the neighbours outside, and pass their indices: compute with x[indices]"
     if module == "scipy.interpolate":
         return f"write np.interp, or evaluate the pieces' coefficients in NumPy, or {_KEPT}"
     if module == "scipy.optimize" or own in (*_QUADRATURES, *_EQUATIONS):
@@ -126,6 +128,12 @@ def instead_of(function: Any, name: str) -> str:
     other = _numpys(name)
     write = f"write {other}" if other else "write it in NumPy"
     return f"{write}, or give its derivative: calque.opaque({name}, result=..., jvp=..., vjp=...)"
+
+
+def _is_of_class(function: Any) -> bool:
+    """True for a class, an instance, or a method."""
+    owner = getattr(function, "__self__", None)
+    return isinstance(function, type) or not hasattr(function, "__name__") or owner is not None
 
 
 def is_sparse(value: Any) -> bool:

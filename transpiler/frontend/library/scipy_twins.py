@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import has_run_time_values
 
@@ -46,6 +47,16 @@ def twin_of_instances(module: str, *classes: str) -> Callable[[Twin], Twin]:
         return made
 
     return declare
+
+
+def is_known(value: Any) -> bool:
+    """True for a value that no argument of the program determines: a twin asks, calque answers."""
+    return True
+
+
+@builtin(is_known)
+def _is_known(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> bool:
+    return not has_run_time_values(args[0])
 
 
 def twin_of(function: Any) -> Any:
