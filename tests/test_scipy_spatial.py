@@ -53,7 +53,9 @@ def differences(f: Callable[..., Any], x: np.ndarray) -> np.ndarray:
     return np.reshape(found, x.shape)
 
 
-def check(f: Callable[..., Any], *args: np.ndarray, second: bool = True) -> None:
+def check(
+    f: Callable[..., Any], *args: np.ndarray, second: bool = True, reverse: bool = True
+) -> None:
     """Compare value, derivatives and a batch with plain Python and with differences."""
     expected = f(*args)
     found = calque.jit(f)(*args)
@@ -67,7 +69,8 @@ def check(f: Callable[..., Any], *args: np.ndarray, second: bool = True) -> None
         def total(*args: Any) -> Any:
             return np.sum(f(*args))
 
-        gradient = calque.jit(calque.grad(total, argnums=k))
+        gradient: Any = calque.grad(total, argnums=k)
+        gradient = gradient if second else calque.jit(gradient)
         slopes = differences(by, args[k])
         np.testing.assert_allclose(gradient(*args), slopes, rtol=1e-5, atol=1e-7)
         tangents = [np.zeros_like(a) if i != k else a for i, a in enumerate(args)]
@@ -81,7 +84,7 @@ def check(f: Callable[..., Any], *args: np.ndarray, second: bool = True) -> None
 
             slopes = differences(along, args[k])
             np.testing.assert_allclose(gradients(*args), slopes, rtol=1e-5, atol=1e-6)
-    batches = [np.stack([a, 0.9 * a[::-1]]) for a in args]
+    batches = [np.stack([a, 0.9 * (a[::-1] if reverse else a)]) for a in args]
     expected = [f(*row) for row in zip(*batches, strict=True)]
     np.testing.assert_allclose(calque.vmap(f)(*batches), expected, rtol=1e-12, atol=1e-15)
 

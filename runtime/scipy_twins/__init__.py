@@ -13,6 +13,7 @@ from calque.runtime.scipy_twins import (
     minimization,
     quadratures,
     root_finding,
+    rotations,
     sampled_integrals,
     stiff_equations,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "minimization",
     "quadratures",
     "root_finding",
+    "rotations",
     "sampled_integrals",
     "stiff_equations",
 ]

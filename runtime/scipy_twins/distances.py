@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.api import stop_gradient
-from calque.transpiler.frontend.library.scipy_twins import is_known, read_source, twin
+from calque.transpiler.frontend.library.scipy_twins import read_source, twin
+from calque.transpiler.frontend.library.twin_questions import is_known
 
 SPACE = "scipy.spatial.distance"
 read_source(SPACE, *"hamming jaccard yule dice rogerstanimoto russellrao sokalsneath".split())

@@ -94,9 +94,13 @@ def is_own(function: Any) -> bool:
     return parts[:2] == ["calque", "transpiler"] and parts[-1] != "polyfills"
 
 
+_TWINS = ("calque.transpiler.frontend.library.polyfills",)
+
+
 def is_twin(function: FunctionType) -> bool:
-    """True for a function of ``polyfills``, interpreted in place of C code: not the user's text."""
-    return function.__module__ == "calque.transpiler.frontend.library.polyfills"
+    """True for a function interpreted in place of NumPy's or SciPy's: not the user's text."""
+    module = function.__module__ or ""
+    return module in _TWINS or module.startswith("calque.runtime.scipy_twins.")
 
 
 def is_plain_class(cls: type) -> bool:

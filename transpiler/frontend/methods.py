@@ -6,8 +6,11 @@ from typing import Any
 
 from calque.transpiler.errors import SourceNotFound
 from calque.transpiler.frontend.callables import is_interpreted
+from calque.transpiler.frontend.library.scipy_objects import is_scipys
+from calque.transpiler.frontend.library.scipy_twins import as_twin
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.values.strings import has_run_time_values
 from calque.transpiler.ir.builder import Array
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -33,6 +36,10 @@ def by_method(machine: Machine, name: str, left: Any, right: Any, node: Any) -> 
     """``left op right`` by a method of either, in Python's order; NotImplemented by none."""
     if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
         return NotImplemented  # NumPy makes an array of what is on the right
+    if is_scipys(left) and has_run_time_values(right):
+        left = as_twin(machine, left, node)
+    if is_scipys(right) and has_run_time_values(left):
+        right = as_twin(machine, right, node)
     tries = [(left, right, name), (right, left, _SWAPPED.get(name, f"r{name}"))]
     if type(right) is not type(left) and issubclass(type(right), type(left)):
         tries.reverse()

@@ -402,9 +402,7 @@ def substitute(block: Block, mapping: Mapping[Var, Atom]) -> None:
 Write = Callable[["Statement", MutableMapping[Var, Atom]], "list[Statement] | None"]
 
 
-def clone(
-    block: Block, mapping: MutableMapping[Var, Atom], write: Write | None = None
-) -> Block:
+def clone(block: Block, mapping: MutableMapping[Var, Atom], write: Write | None = None) -> Block:
     """A copy with fresh Vars; ``mapping`` gives atoms for free Vars and receives the new ones.
 
     ``write`` may give, for a statement, what stands in the copy in its place; it fills ``mapping``

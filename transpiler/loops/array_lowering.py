@@ -105,17 +105,13 @@ class Schedule:
                     self.builder.definitions[out] = s
         block.statements[:] = new.statements
 
-    def _statements(
-        self, block: Block, new: Block, kept: set[int], owned: Owned
-    ) -> set[int]:
+    def _statements(self, block: Block, new: Block, kept: set[int], owned: Owned) -> set[int]:
         """Rewrite a block; return the ids of statements that were planned but cannot be loops."""
         self._compose(block, kept)
         late_stores(block)
         with self.builder.block():
             planned = self._visible(block)
-            fusion = Fusion(
-                self.builder, block, planned, self.allowed, kept, owned, self.grid
-            )
+            fusion = Fusion(self.builder, block, planned, self.allowed, kept, owned, self.grid)
         for new_one, old in fusion.renewed.items():
             if old in self.composed:
                 self.composed.add(new_one)

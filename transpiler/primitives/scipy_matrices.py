@@ -62,8 +62,7 @@ frechet = opaque(
     "linalg.expm_frechet({0}, {1}, compute_expm=False)",
     dtypes=lambda a, e: np.result_type(linalg_dtype(a, e), np.float64),
     cupy=(  # a block of the exponential of [[a, e], [0, a]]
-        "linalg.expm(np.kron(np.eye(2), {0}) + np.kron(np.eye(2, k=1), {1}))"
-        "[:len({0}), len({0}):]"
+        "linalg.expm(np.kron(np.eye(2), {0}) + np.kron(np.eye(2, k=1), {1}))[:len({0}), len({0}):]"
     ),
     jvp=_frechet_jvp,
     vjp=_frechet_vjp,

@@ -298,7 +298,7 @@ METHODS["reshape"] = _reshape_method
 
 
 def _reading_order(x: Array, order: Any, known: str) -> str:
-    """"C" or "F": in which order elements are read, where the memory may decide it."""
+    """ "C" or "F": in which order elements are read, where the memory may decide it."""
     order = "C" if order is None else str(order).upper()
     if order not in known:
         raise ValueError(f"order must be one of {', '.join(map(repr, known))} (got {order!r})")

@@ -1,7 +1,7 @@
 """Numba as a target: the statements that its kernels may hold, and their spelling.
 
-    >>> NUMBA.cast(np.dtype("f4"))
-    'np.float32({0})'
+>>> NUMBA.cast(np.dtype("f4"))
+'np.float32({0})'
 """
 
 from __future__ import annotations

@@ -95,8 +95,19 @@ _ALIKE = (round_, python_round, isclose, nan_to_num, transcendental.sinc)
 _PARTS = (complexes.real, imag, conj, of_parts)  # parts of complex numbers
 _NUMBERS = (where, astype, to_float, to_int, to_bool, checked_index, searchsorted)
 _ARRAY_PARTS = (
-    empty, zeros, ones, empty_like, zeros_like, ones_like, full,
-    space, transpose, flat, copy, room, widened,
+    empty,
+    zeros,
+    ones,
+    empty_like,
+    zeros_like,
+    ones_like,
+    full,
+    space,
+    transpose,
+    flat,
+    copy,
+    room,
+    widened,
 )
 # reductions of a scalar whose result has its dtype; those of others differ
 _OF_A_NUMBER = dict.fromkeys((sum_, prod, max_, min_, any_, all_, mean), "{0}")

@@ -1,6 +1,6 @@
 """Tuple unpacking, ``a, b = array``, if all elements of an array get names one after the other.
 
-    t = random.split(key); key = t[0]; sub = t[1]    ->    key, sub = random.split(key)
+t = random.split(key); key = t[0]; sub = t[1]    ->    key, sub = random.split(key)
 """
 
 from __future__ import annotations

@@ -253,9 +253,7 @@ class Branches(Expressions):
             result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
         return result if isinstance(result, Completion) else None
 
-    def leaving(
-        self, test: Array, arms: Arms, twice: bool, node: Any
-    ) -> Completion | None:
+    def leaving(self, test: Array, arms: Arms, twice: bool, node: Any) -> Completion | None:
         """A branch of which an arm may leave; ``twice``: both arms may go on to what follows.
 
         The code that follows is written for each arm that may go on. If more such branches follow

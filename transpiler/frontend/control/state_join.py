@@ -215,9 +215,7 @@ class Join:
             return self.memo[key]
         pair = (description.leaf_values(left), description.leaf_values(right))
         made: list[Array] = []
-        result = description.instantiate(
-            lambda t: self._leaf(t, made), lambda m: Mismatch(m, None)
-        )
+        result = description.instantiate(lambda t: self._leaf(t, made), lambda m: Mismatch(m, None))
         for array, first, second in zip(made, *pair, strict=True):
             self._note_leaf(array, first, second)
         if isinstance(result, Maybe):

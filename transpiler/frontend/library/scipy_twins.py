@@ -14,14 +14,15 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.library.scipy_objects import is_scipys
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import has_run_time_values
 
 Twin = TypeVar("Twin", bound=Callable[..., Any])
 TWINS: dict[str, dict[str, Any]] = {}  # module of SciPy -> path in it -> twin
 CALLED: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of its __call__
-_FOUND: dict[Any, Any] = {}  # what SciPy's modules have under these names -> twin
+OF_OBJECTS: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of an instance
+_FOUND: dict[Any, Any] = {}  # a table and what SciPy has under a name -> twin
 
 
 def twin(module: str, *paths: str) -> Callable[[Twin], Twin]:
@@ -49,14 +50,20 @@ def twin_of_instances(module: str, *classes: str) -> Callable[[Twin], Twin]:
     return declare
 
 
-def is_known(value: Any) -> bool:
-    """True for a value that no argument of the program determines: a twin asks, calque answers."""
-    return True
+def twin_of_objects(module: str, *classes: str) -> Callable[[Twin], Twin]:
+    """Declare a function that makes a twin of an instance made outside, which all is asked of."""
+
+    def declare(made: Twin) -> Twin:
+        OF_OBJECTS.setdefault(module, {}).update(dict.fromkeys(classes, made))
+        return made
+
+    return declare
 
 
-@builtin(is_known)
-def _is_known(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> bool:
-    return not has_run_time_values(args[0])
+def as_twin(machine: Machine, value: Any, node: Any) -> Any:
+    """The twin of an object of SciPy; any other value as it is."""
+    made = _look_up(OF_OBJECTS, type(value)) if is_scipys(value) else None
+    return value if made is None else machine.call_for_user(made, [value], {}, node)
 
 
 def twin_of(function: Any) -> Any:
@@ -66,7 +73,7 @@ def twin_of(function: Any) -> Any:
 
 def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
     try:
-        found = _FOUND.get(wanted)
+        found = _FOUND.get((id(table), wanted))
     except TypeError:  # not hashable
         return None
     if found is not None:
@@ -80,24 +87,36 @@ def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
             except AttributeError:  # this version of SciPy does not have it
                 continue
             if named == wanted:
-                _FOUND[named] = made or inspect.unwrap(named)
-                return _FOUND[named]
+                found = _FOUND[id(table), named] = made or inspect.unwrap(named)
+                return found
     return None
 
 
 def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """A call of SciPy's function by its twin, where something is known at run time only."""
-    made, owner = _look_up(TWINS, function), []
+    made, before = _look_up(TWINS, function), []
     if made is None:
-        made, owner = _look_up(CALLED, type(function)), [function]
-    if made is None:
-        return _call_helper(machine, function, args, kwargs, node)
+        made, before = _look_up(CALLED, type(function)), [function]
     given = [*args, *kwargs.values()]
+    if made is None:
+        owner, name = _method_of(function)
+        if name and any(map(has_run_time_values, given)):
+            method = machine.attribute(as_twin(machine, owner, node), name, node)
+            return machine.call_value(method, args, kwargs, node)
+        return _call_helper(machine, function, args, kwargs, node)
     if not any(isinstance(a, Closure) or has_run_time_values(a) for a in given):
         return NEXT
     if not isinstance(made, FunctionType):  # a class, or a function of NumPy
         return machine.call_value(made, args, kwargs, node)
-    return machine.call_for_user(made, [*owner, *args], kwargs, node)
+    return machine.call_for_user(made, [*before, *args], kwargs, node)
+
+
+def _method_of(function: Any) -> tuple[Any, str]:
+    """The object and the name of a method of one that has a twin; no name otherwise."""
+    owner = getattr(function, "__self__", None)
+    if _look_up(OF_OBJECTS, type(owner)) is not None:
+        return owner, function.__name__
+    return function, "__call__" if _look_up(OF_OBJECTS, type(function)) is not None else ""
 
 
 def _call_helper(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:

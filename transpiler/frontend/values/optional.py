@@ -131,9 +131,7 @@ class Flags:
         known = flag if isinstance(flag, bool) else self.follows(flag, facts, definitions)
         return value if known is None else value.value if known else None
 
-    def follows(
-        self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]
-    ) -> bool | None:
+    def follows(self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]) -> bool | None:
         """The flag that tests known to be true, or false, imply; None if they do not decide it."""
         pending = list(facts)
         seen: set[tuple[Var, bool]] = set()  # facts are made of one another

@@ -241,4 +241,3 @@ class Permutation:
                 return loop.start, loop.stop, -1
             return loop.stop + 1, atom(end), 1
         return loop.start, loop.stop, loop.step
-
