@@ -18,6 +18,23 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
 from calque.transpiler.transformations.vmap import Axes
 
+Argnums = int | str | Sequence[int | str]
+Argnames = str | Sequence[str] | None
+
+
+def by_argument(kind: str, argnums: Any, argnames: Any) -> Any:
+    """The numbers or names to differentiate by: ``argnames``, where it is given.
+
+    >>> by_argument("grad", 0, ["w", "b"]), by_argument("grad", [1, "b"], None)
+    (('w', 'b'), (1, 'b'))
+    """
+    if argnames is None:
+        return checked(kind, argnums=argnums)["argnums"]
+    if type(argnums) is not int or argnums:
+        raise ValueError(f"{kind}: argnums and argnames are both given: leave one of them out")
+    found = checked(kind, argnames=argnames)["argnames"]
+    return found[0] if isinstance(argnames, str) else found
+
 
 def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
     """The transformed function; without a function, a decorator."""
@@ -59,10 +76,11 @@ def check_reach(kind: str, function: Any, options: dict[str, Any]) -> None:
 @typed.gradient
 def grad(
     fun: Callable[..., Any] = UNSAID,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    argnames: Argnames = None,
 ) -> Any:
     """The gradient of a function with a scalar result, as ``jax.grad``; also ``@grad(argnums=1)``.
 
@@ -70,39 +88,41 @@ def grad(
     scalar.
 
     ``fun`` returns a real number. ``argnums`` says which arguments, an int or several: the result
-    is then one, or a tuple. ``has_aux``: ``fun`` returns a pair, of which the second part is passed
-    through. ``holomorphic``: arguments and results are complex. ``allow_int``: integer arguments
-    have a derivative of dtype float0.
+    is then one, or a tuple. Names of parameters may stand for numbers, there or in ``argnames``: an
+    argument that a call gives by keyword has no number. ``has_aux``: ``fun`` returns a pair, of
+    which the second part is passed through. ``holomorphic``: arguments and results are complex.
+    ``allow_int``: integer arguments have a derivative of dtype float0.
 
     >>> grad(lambda x: x**3 + 2 * x**2)(1.0)
     7.0
+    >>> grad(lambda x, *, scale: scale * x**2, argnames="scale")(3.0, scale=2.0)
+    9.0
     """
-    options = checked(
-        "grad", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
-    )
+    options = checked("grad", has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
+    options |= {"argnums": by_argument("grad", argnums, argnames)}
     return _made("grad", fun, options)
 
 
 @typed.value_and_gradient
 def value_and_grad(
     fun: Callable[..., Any] = UNSAID,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    argnames: Argnames = None,
 ) -> Any:
     """The value and the gradient together, as ``jax.value_and_grad``.
 
-    Parameters, ``fun``, ``argnums``, ``has_aux``, ``holomorphic`` and ``allow_int``, are those of
-    ``grad``. With ``has_aux`` the first part of the result is a pair ``(value, aux)``.
+    Parameters, ``fun``, ``argnums``, ``has_aux``, ``holomorphic``, ``allow_int`` and ``argnames``,
+    are those of ``grad``. With ``has_aux`` the first part of the result is a pair ``(value, aux)``.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
     kind = "value_and_grad"
-    options = checked(
-        kind, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int
-    )
+    options = checked(kind, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
+    options |= {"argnums": by_argument(kind, argnums, argnames)}
     return _made(kind, fun, options)
 
 
@@ -262,14 +282,16 @@ def vmap(
 
 def jacfwd(
     fun: Callable[..., Any] = UNSAID,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    argnames: Argnames = None,
 ) -> Any:
     """The Jacobian by forward mode, for few arguments; laid out as ``jax.jacfwd`` does.
 
     ``fun`` takes and returns arrays or pytrees of them. ``argnums`` says which arguments, an int or
-    several: the result is then one, or a tuple. ``has_aux``: ``fun`` returns a pair, of which the
+    several: the result is then one, or a tuple. Names may stand for numbers, there or in
+    ``argnames``. ``has_aux``: ``fun`` returns a pair, of which the
     second part is passed through. ``holomorphic``: arguments and results are complex.
 
     >>> import numpy as np
@@ -277,45 +299,52 @@ def jacfwd(
     array([[4., 0.],
            [3., 2.]])
     """
-    options = checked("jacfwd", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    options = checked("jacfwd", has_aux=has_aux, holomorphic=holomorphic)
+    options |= {"argnums": by_argument("jacfwd", argnums, argnames)}
     return _made("jacfwd", fun, options)
 
 
 def jacrev(
     fun: Callable[..., Any] = UNSAID,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    argnames: Argnames = None,
 ) -> Any:
     """The Jacobian by reverse mode, for few results; laid out as ``jax.jacrev`` does.
 
-    Parameters, ``fun``, ``argnums``, ``has_aux`` and ``holomorphic``, are those of ``jacfwd``.
+    Parameters, ``fun``, ``argnums``, ``has_aux``, ``holomorphic`` and ``argnames``, are those of
+    ``jacfwd``.
 
     >>> import numpy as np
     >>> jacrev(lambda x: x * x[0])(np.array([2.0, 3.0]))
     array([[4., 0.],
            [3., 2.]])
     """
-    options = checked("jacrev", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    options = checked("jacrev", has_aux=has_aux, holomorphic=holomorphic)
+    options |= {"argnums": by_argument("jacrev", argnums, argnames)}
     return _made("jacrev", fun, options)
 
 
 def hessian(
     fun: Callable[..., Any] = UNSAID,
-    argnums: int | Sequence[int] = 0,
+    argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
+    argnames: Argnames = None,
 ) -> Any:
     """The Hessian, ``jacfwd(jacrev(fun))``; laid out as ``jax.hessian`` does.
 
-    Parameters, ``fun``, ``argnums``, ``has_aux`` and ``holomorphic``, are those of ``jacfwd``.
+    Parameters, ``fun``, ``argnums``, ``has_aux``, ``holomorphic`` and ``argnames``, are those of
+    ``jacfwd``.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([2.0, 3.0]))
     array([[6., 4.],
            [4., 0.]])
     """
-    options = checked("hessian", argnums=argnums, has_aux=has_aux, holomorphic=holomorphic)
+    options = checked("hessian", has_aux=has_aux, holomorphic=holomorphic)
+    options |= {"argnums": by_argument("hessian", argnums, argnames)}
     return _made("hessian", fun, options)
 
 

@@ -203,16 +203,26 @@ def _position(number: Any) -> int:
         raise Unfit("an int or a sequence of ints", why=str(error)) from None
 
 
-def argnums(value: Any) -> int | tuple[int, ...]:
-    """An int, or a tuple of some ints."""
-    if type(value) is int:
+def argnums(value: Any) -> int | str | tuple[int | str, ...]:
+    """An int or a name, or a tuple of some."""
+    if type(value) is int or isinstance(value, str):
         return value
+    if isinstance(value, (tuple, list)) and any(isinstance(n, str) for n in value):
+        return tuple(n if isinstance(n, str) else _position(n) for n in value)
     found = positions(value)
     if not found:
         why = "there is nothing to differentiate by"
         raise Unfit("an int or a sequence of ints", ValueError, why)
     is_number = isinstance(value, np.ndarray) and not value.ndim
     return found if isinstance(value, Iterable) and not is_number else found[0]
+
+
+def some_names(value: Any) -> tuple[str, ...]:
+    """A name or several, as a tuple; not none."""
+    found = names(value)
+    if not found:
+        raise Unfit("a name or a sequence of names", ValueError, "there is nothing to take")
+    return found
 
 
 def names(value: Any) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from calque.runtime.parameters import by_number
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
@@ -22,9 +23,18 @@ def _trace_observed(self: Any, machine: Machine, args: Args, kwargs: Kwargs, nod
         return machine.call_value(self.function, args, kwargs, node)
 
 
+def _numbered(self: Any, args: Args, kwargs: Kwargs) -> tuple[Any, Args, Kwargs, dict[str, Any]]:
+    """The function, the arguments of a call and the options, without names in ``argnums``."""
+    argnums, function, args, kwargs = by_number(
+        self.kind, self.options["argnums"], self.function, args, kwargs
+    )
+    return function, args, kwargs, {**self.options, "argnums": argnums}
+
+
 def _trace_grad(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+    function, args, kwargs, options = _numbered(self, args, kwargs)
     _, gradient, aux = derivatives.value_and_grad(
-        machine, self.function, args, kwargs, node, name="grad", **self.options
+        machine, function, args, kwargs, node, name="grad", **options
     )
     return (gradient, aux) if self.options["has_aux"] else gradient
 
@@ -32,8 +42,9 @@ def _trace_grad(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: A
 def _trace_value_and_grad(
     self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any
 ) -> Any:
+    function, args, kwargs, options = _numbered(self, args, kwargs)
     value, gradient, aux = derivatives.value_and_grad(
-        machine, self.function, args, kwargs, node, name="value_and_grad", **self.options
+        machine, function, args, kwargs, node, name="value_and_grad", **options
     )
     return ((value, aux) if self.options["has_aux"] else value, gradient)
 
@@ -80,15 +91,16 @@ def _jacobian(kind: str) -> Callable[..., Any]:
     build = getattr(jacobian, kind)
 
     def trace(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
-        found, aux = build(machine, self.function, args, kwargs, node, **self.options)
+        function, args, kwargs, options = _numbered(self, args, kwargs)
+        found, aux = build(machine, function, args, kwargs, node, **options)
         return (found, aux) if self.options["has_aux"] else found
 
     return trace
 
 
 def _trace_hessian(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
-    options = {**self.options, "has_aux": self.options["has_aux"]}
-    inner = Nested("jacrev", self.function, options)
+    function, args, kwargs, options = _numbered(self, args, kwargs)
+    inner = Nested("jacrev", function, options)
     found, aux = jacobian.jacfwd(machine, inner, args, kwargs, node, **options)
     return (found, aux) if self.options["has_aux"] else found
 

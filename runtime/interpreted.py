@@ -11,7 +11,7 @@ from calque.runtime.call.arguments import check_cotangent, check_tangents
 from calque.runtime.devices import placing, pmapped, sharded
 from calque.runtime.inlining import TRACE
 from calque.runtime.options import UNSAID, checked, given
-from calque.runtime.transformed import run
+from calque.runtime.transformed import OTHER_ARGUMENTS, run
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
@@ -26,6 +26,10 @@ class InnerTransformation:
 
     def __init__(self, kind: str, function: Any, options: dict[str, Any]):
         self.kind, self.function, self.options = kind, function, options
+
+    def calque_same_arguments(self) -> Any:
+        """The function with the same arguments as this one; None if they differ."""
+        return None if self.kind in OTHER_ARGUMENTS else self.function
 
     def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
         return TRACE[self.kind](self, machine, args, kwargs, node)
@@ -63,7 +67,9 @@ def _maker(kind: str) -> Any:
 
     def make(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         options = given(public, args, kwargs)
-        return _made(kind, options.pop("fun"), checked(kind, **options))
+        function = options.pop("fun")
+        argnums = api.by_argument(kind, options.pop("argnums"), options.pop("argnames"))
+        return _made(kind, function, {**checked(kind, **options), "argnums": argnums})
 
     return make
 
@@ -208,9 +214,7 @@ class _Pullback:
         self.function, self.primals, self.has_aux = function, primals, has_aux
 
     def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
-        return derivatives.vjp(
-            machine, self.function, self.primals, args[0], node, self.has_aux
-        )[1]
+        return derivatives.vjp(machine, self.function, self.primals, args[0], node, self.has_aux)[1]
 
     def calque_children(self) -> list[Any]:
         """The objects that a snapshot of the heap must follow."""
@@ -275,9 +279,7 @@ class _Push:
         self.function, self.primals, self.has_aux = function, primals, has_aux
 
     def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
-        return derivatives.jvp(machine, self.function, self.primals, args, node, self.has_aux)[
-            1
-        ]
+        return derivatives.jvp(machine, self.function, self.primals, args, node, self.has_aux)[1]
 
     def calque_children(self) -> list[Any]:
         """The objects that a snapshot of the heap must follow."""

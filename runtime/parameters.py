@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
-from calque.transpiler.frontend.machine import Closure
+from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
 
 
 def is_function(value: Any) -> bool:
@@ -37,11 +37,40 @@ def positional_count(value: Any) -> int | None:
     return None if inner is None else positional_count(inner(value))
 
 
+def parameter_names(value: Any) -> tuple[list[str], list[str], bool] | None:
+    """The names of parameters with a position, of those without, and if any other is taken.
+
+    None where they are not known.
+
+    >>> parameter_names(lambda x, y=1, *, z: x), parameter_names(lambda *xs, **named: named)
+    ((['x', 'y'], ['z'], False), ([], [], True))
+    """
+    if isinstance(value, Closure):
+        taken = value.node.args
+        positional = [a.id for a in (*taken.posonlyargs, *taken.args)]
+        return positional, [a.id for a in taken.kwonlyargs], taken.kwarg is not None
+    inner = getattr(value, "calque_same_arguments", None)
+    if inner is not None and not isinstance(value, type):
+        found = inner()
+        return None if found is None else parameter_names(found)
+    try:
+        parameters = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    others = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return positional, others, any(p.kind is p.VAR_KEYWORD for p in parameters)
+
+
 def within(owner: str, name: str, numbers: Any, of: Any) -> None:
     """Raise where numbers of arguments are out of the range of what a function can take."""
     count = positional_count(of)
     for number in numbers if isinstance(numbers, tuple) else (numbers,):
-        if count is not None and not -count <= number < count:
+        if isinstance(number, str):
+            _has_parameter(owner, number, of)
+        elif count is not None and not -count <= number < count:
             kind = TypeError if number >= 0 and name == "argnums" else ValueError
             raise kind(
                 f"{owner}: {name} {number} is out of range: {_called(of)} takes {count} positional "
@@ -51,8 +80,80 @@ def within(owner: str, name: str, numbers: Any, of: Any) -> None:
         raise TypeError(f"{owner}: {name} {numbers} names an argument of {_called(of)} twice")
 
 
+def _has_parameter(owner: str, name: str, of: Any) -> None:
+    """Raise where a function is known to have no parameter of this name."""
+    known = parameter_names(of)
+    if known is None or known[2] or name in known[0] or name in known[1]:
+        return
+    has = ", ".join([*known[0], *known[1]]) or "none"
+    raise ValueError(
+        f"{owner}: argnums has {name!r}, which is no parameter of {_called(of)}: it has {has}"
+    )
+
+
 def _called(function: Any) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+class GivenByName:
+    """A function of which some arguments that calls give by keyword are its last by position."""
+
+    def __init__(self, function: Any, names: tuple[str, ...]):
+        self.function, self.names = function, names
+        self.__name__ = _called(function)
+
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+        count = len(args) - len(self.names)
+        named = dict(zip(self.names, args[count:], strict=True))
+        return machine.call_value(self.function, args[:count], {**kwargs, **named}, node)
+
+    def calque_children(self) -> list[Any]:
+        """The objects that a snapshot of the heap must follow."""
+        return [self.function]
+
+
+def by_number(
+    owner: str, argnums: Any, function: Any, args: Args, kwargs: Kwargs
+) -> tuple[Any, Any, Args, Kwargs]:
+    """``argnums`` without names, with the function and the arguments of a call that fit it.
+
+    An argument that the call gives by keyword is moved behind those with a position.
+    """
+    wanted = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not any(isinstance(n, str) for n in wanted):
+        return argnums, function, args, kwargs
+    moved = tuple(dict.fromkeys(n for n in wanted if n in kwargs))
+    found = [_number(owner, n, moved, function, len(args)) for n in wanted]
+    if len(set(found)) < len(found):
+        raise TypeError(
+            f"{owner}: argnums {argnums} names an argument of {_called(function)} twice"
+        )
+    args = [*args, *(kwargs[n] for n in moved)]
+    kwargs = {n: value for n, value in kwargs.items() if n not in moved}
+    function = GivenByName(function, moved) if moved else function
+    return tuple(found) if isinstance(argnums, tuple) else found[0], function, args, kwargs
+
+
+def _number(owner: str, name: Any, moved: tuple[str, ...], function: Any, count: int) -> int:
+    """The position of an argument of a call, which a number or a name says."""
+    if not isinstance(name, str):
+        if not -count <= name < count:
+            raise TypeError(
+                f"{owner}: argnums {name} is out of range: {_called(function)} was given {count} "
+                "positional arguments"
+            )
+        return int(name) % count
+    if name in moved:
+        return count + moved.index(name)
+    _has_parameter(owner, name, function)
+    known = parameter_names(function)
+    position = known[0].index(name) if known and name in known[0] else count
+    if position < count:
+        return position
+    raise TypeError(
+        f"{owner}: argnums has {name!r}, and the call of {_called(function)} does not give it: "
+        f"pass {name}=..."
+    )
 
 
 def parameters_named(owner: str, name: str, names: tuple[str, ...], of: Any) -> None:

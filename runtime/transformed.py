@@ -45,6 +45,7 @@ from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Slot, map_tree
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
+OTHER_ARGUMENTS = ("jvp", "vjp", "hvp", "linear_transpose")  # those of these are not the function's
 
 
 class Transformed:
@@ -142,8 +143,7 @@ class Transformed:
 
     def calque_same_arguments(self) -> Any:
         """The function with the same positional arguments as this one; None if they differ."""
-        others = ("jvp", "vjp", "hvp", "linear_transpose")
-        return None if self.kind in others else self.function
+        return None if self.kind in OTHER_ARGUMENTS else self.function
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The generated program for arguments, or specs, of these types."""

@@ -16,6 +16,7 @@ Result = TypeVar("Result")
 Given = TypeVar("Given", covariant=True)
 Instance = TypeVar("Instance")
 Numbers = int | Sequence[int]
+Arguments = int | str | Sequence[int | str]
 
 
 class Derived(Protocol[Parameters, Given]):
@@ -49,38 +50,42 @@ class Gradient(Protocol):
     def __call__(
         self,
         fun: Callable[Parameters, Any],
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         has_aux: Literal[False] = False,
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Derived[Parameters, Any]: ...
     @overload
     def __call__(
         self,
         fun: Callable[Parameters, tuple[Any, Result]],
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         *,
         has_aux: Literal[True],
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Derived[Parameters, tuple[Any, Result]]: ...
     @overload
     def __call__(
         self,
         fun: Callable[Parameters, Any],
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         has_aux: bool = False,
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Derived[Parameters, Any]: ...
     @overload
     def __call__(
         self,
         *,
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         has_aux: bool = False,
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Callable[[Callable[Parameters, Any]], Derived[Parameters, Any]]: ...
 
 
@@ -91,19 +96,21 @@ class ValueAndGradient(Protocol):
     def __call__(
         self,
         fun: Callable[Parameters, Result],
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         has_aux: bool = False,
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Derived[Parameters, tuple[Result, Any]]: ...
     @overload
     def __call__(
         self,
         *,
-        argnums: Numbers = 0,
+        argnums: Arguments = 0,
         has_aux: bool = False,
         holomorphic: bool = False,
         allow_int: bool = False,
+        argnames: str | Sequence[str] | None = None,
     ) -> Callable[[Callable[Parameters, Result]], Derived[Parameters, tuple[Result, Any]]]: ...
 
 

@@ -32,7 +32,12 @@ def subject(name, use, words=None, **parameters):
     return Subject(name, lambda **given: made(**given), use, parameters, words or {})
 
 
-DERIVATIVE = {"argnums": (0, "argnums"), "has_aux": (False, "flag"), "holomorphic": (False, "flag")}
+DERIVATIVE = {
+    "argnums": (0, "argnums"),
+    "argnames": (None, "names"),
+    "has_aux": (False, "flag"),
+    "holomorphic": (False, "flag"),
+}
 ONE = np.ones(3)
 SQUARE = np.ones((2, 2, 2))
 MESH = calque.make_mesh((1,), ("x",))

@@ -30,7 +30,7 @@ TRANSPILER = (
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
-    *("inlining", "parameters", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
+    *("parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
     *("outside", "scipy_twins"),

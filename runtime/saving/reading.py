@@ -278,7 +278,11 @@ def _differentiated(transformed: Transformed) -> list[str]:
         return ["its arguments"]
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     return [
-        parameters[n] if -len(parameters) <= n < len(parameters) else f"argument {n}"
+        n
+        if isinstance(n, str)
+        else parameters[n]
+        if -len(parameters) <= n < len(parameters)
+        else f"argument {n}"
         for n in numbers
     ]
 
