@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import support_examples as examples
+import support_stats
 from scipy import linalg, special
-from scipy.stats import norm
 
 import calque
 from calque.runtime.check.checking import examine
@@ -58,8 +58,10 @@ class Row:
             return f"| `{self.name}` | {shown} | refused, because {self.reason} | | | |"
         *marks, last = self.verdicts
         note = f"; refused, because {self.reason}" if self.reason else ""
-        return f"| `{self.name}` | `{self.example}` | {' | '.join([*marks, last + note])} |".replace(
-            "||", "\\|\\|"
+        return (
+            f"| `{self.name}` | `{self.example}` | {' | '.join([*marks, last + note])} |".replace(
+                "||", "\\|\\|"
+            )
         )
 
 
@@ -71,7 +73,7 @@ def public(module: Any) -> list[str]:
 
 
 def known_scipy(module: Any) -> list[str]:
-    """The names in a module of SciPy, or the methods of a distribution, that calque knows."""
+    """The names in a module of SciPy that calque knows."""
     register_scipy()
     named = {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
     return sorted(n for n, f in named.items() if callable(f) and _in_table(f))
@@ -96,10 +98,12 @@ def example_of(prefix: str, name: str, table: dict[str, str], function: Any) -> 
 def function_of(example: str) -> Callable[..., Any]:
     """The example as a function of x and i; stores go to y, a copy of x."""
     store = example.startswith(("np.copyto(y", "np.fill_d", "np.place(y", "np.put"))
-    body = f"    y = x.copy()\n    {example}\n    return y\n" if store else f"    return {example}\n"
+    body = (
+        f"    y = x.copy()\n    {example}\n    return y\n" if store else f"    return {example}\n"
+    )
     text, file = f"def f(x, i):\n{body}", f"<{example}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace: dict[str, Any] = {"np": np, "special": special, "linalg": linalg, "norm": norm}
+    namespace: dict[str, Any] = {"np": np, "special": special, "linalg": linalg}
     exec(compile(text, file, "exec"), namespace)
     made: Callable[..., Any] = namespace["f"]
     return made
@@ -142,7 +146,9 @@ def _same(found: Any, want: Any) -> None:
 
 
 def _forward(fn: Callable[..., Any]) -> str:
-    found = pytrees.flatten(calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1])[0]
+    found = pytrees.flatten(
+        calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1]
+    )[0]
     return "yes" if any(np.asarray(t).dtype.kind in "fc" and np.any(t) for t in found) else "0"
 
 
@@ -181,6 +187,7 @@ def page() -> str:
         parts.append(f"\n## {title}\n\n| function | tried as | value | jvp | vjp | batch |\n")
         parts.append("| --- | --- | --- | --- | --- | --- |\n")
         parts += [f"{row}\n" for row in found]
+    parts.append(support_stats.table())
     return "".join(parts)
 
 
@@ -194,7 +201,6 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
         "scipy.linalg",
         list(rows(linalg, "linalg", examples.SCIPY_LINALG, known_scipy(linalg))),
     )
-    yield "scipy.stats.norm", list(rows(norm, "norm", examples.NORMAL, known_scipy(norm)))
 
 
 if __name__ == "__main__":

@@ -238,10 +238,6 @@ SCIPY_LINALG = {
     "svd": "linalg.svd(x, full_matrices=False)",
     "toeplitz": "linalg.toeplitz(x[0], x[1])",
 }
-NORMAL = {
-    name: f"norm.{name}(x, x[0], x[1] + 1.0)"
-    for name in ("cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf")
-}
 # functions that are no computation with arrays; none may be known to calque
 REFUSED = {
     "reads or writes files": (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from calque.runtime.scipy_twins import (
     array_modules,
+    continuous_distributions,
     differential_equations,
     distances,
     minimization,
@@ -20,6 +21,7 @@ from calque.runtime.scipy_twins import (
 
 __all__ = [
     "array_modules",
+    "continuous_distributions",
     "differential_equations",
     "distances",
     "minimization",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.frontend.library.scipy_twins import twin
+from calque.transpiler.primitives.scipy_stats import is_truth
 
 
 @twin("scipy._lib._array_api", "array_namespace")
@@ -35,3 +37,41 @@ def xp_promote(
         shape = np.broadcast_shapes(*[a.shape for a in found if a is not None])
         found = [None if a is None else np.broadcast_to(a, shape) for a in found]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+@twin("scipy._lib.array_api_extra", "apply_where")
+@twin("scipy._lib._util", "_lazywhere")
+def apply_where(
+    cond: Any,
+    args: Any,
+    f1: Callable[..., Any],
+    f2: Any = None,
+    fillvalue: Any = None,
+    *,
+    fill_value: Any = None,
+    xp: Any = None,
+) -> Any:
+    """``f1(*args)`` where a condition holds, elsewhere ``f2(*args)`` or a number."""
+    given = args if isinstance(args, (tuple, list)) else (args,)
+    if f2 is not None and not callable(f2):
+        fillvalue, f2 = f2, None  # by position in versions before 1.16
+    if f2 is None:
+        filling = fillvalue if fill_value is None else fill_value
+        return chosen_by(cond, lambda: f1(*given), lambda: filling)
+    return chosen_by(cond, lambda: f1(*given), lambda: f2(*given))
+
+
+def chosen_by(cond: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """The choice of one known truth; else both are computed."""
+    if is_truth(cond):
+        return then() if cond else otherwise()
+    return np.where(cond, then(), otherwise())
+
+
+@twin("scipy._lib._util", "_lazyselect")
+def lazy_select(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
+    """The choice of the first condition that holds, of each element."""
+    found = default
+    for cond, choice in list(zip(condlist, choicelist, strict=True))[::-1]:
+        found = chosen_by(cond, lambda c=choice: c(*arrays), lambda f=found: f)
+    return found

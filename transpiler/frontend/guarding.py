@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calque.transpiler.errors import ImpureFunction
-from calque.transpiler.frontend.library.scipy_objects import is_public
+from calque.transpiler.frontend.library.scipy_objects import is_distribution
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.paths import Path, of_object, step
 from calque.transpiler.frontend.values.function_states import function_state
@@ -39,7 +39,7 @@ def contents(container: Any) -> Any:
 
 def guard_state(machine: Machine, value: Any, read: Path) -> None:
     """Guard the identity and the state of an object that Python reads."""
-    if not is_read_by_python(value) or is_public(value):
+    if not is_read_by_python(value) or is_distribution(value):
         return
     try:
         held = state(value)
@@ -58,9 +58,13 @@ def guard_known(machine: Machine, value: Any) -> None:
 def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
     """Guard the whole state of objects from outside the function that Python code reads."""
     for value in values:
-        if not is_mutable(value) or any(
-            id(value) in table
-            for table in (machine.owned, machine.compared, machine.made, machine.foreign)
+        if (
+            not is_mutable(value)
+            or is_distribution(value)
+            or any(
+                id(value) in table
+                for table in (machine.owned, machine.compared, machine.made, machine.foreign)
+            )
         ):
             continue  # made here, guarded, or a copy of a container whose items are guarded
         machine.compared[id(value)] = value

@@ -1,123 +1,144 @@
-"""``scipy.stats.norm``: its functions said in NumPy and ``scipy.special``."""
+"""Parameters and masks of ``scipy.stats``'s distributions, as SciPy's own methods take them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.errors import DtypeError
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
-from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.scipy_modules import HANDLERS, means
-from calque.transpiler.primitives.special import SPECIAL
 
-_ROOT_2PI = math.sqrt(2.0 * math.pi)
+_TRUTH = (bool, np.bool_)
 
 
-def _array(x: Any) -> Array:
+def real_numbers(x: Any) -> Array:
+    """The places, or probabilities, of a call as an array."""
     x = FUNCTIONS[np.asarray](x)
     if x.dtype.kind not in "biuf":
-        message = f"scipy.stats.norm takes real numbers, not {x.dtype}."
+        message = f"Distributions of scipy.stats take real numbers, not {x.dtype}."
         raise DtypeError(message, current().origin)
     return x
 
 
+def parameters(dist: Any, args: Any, kwds: dict[str, Any]) -> tuple[list[Any], Any, Any]:
+    """The shape parameters, the location and the scale; SciPy's own error for wrong arguments."""
+    shapes, loc, scale = dist._parse_args(*args, **kwds)
+    return [_parameter(a) for a in shapes], _parameter(loc), _parameter(scale)
+
+
 def _parameter(value: Any) -> Any:
-    """A location or a scale; of Python's numbers SciPy makes arrays of 64 bits."""
-    return np.float64(value) if isinstance(value, (int, float)) else _array(value)
+    """A parameter; of Python's numbers SciPy makes arrays of 64 bits."""
+    if is_truth(value):
+        return np.float64(value)
+    return np.float64(value) if isinstance(value, (int, float)) else real_numbers(value)
 
 
-def _is(value: Any, number: int) -> bool:
-    return isinstance(value, float) and value == number
+def is_number(value: Any, number: float) -> bool:
+    """True if a value is known to be this number.
+
+    >>> is_number(np.float64(1.0), 1), is_number(2.0, 1)
+    (True, False)
+    """
+    return not isinstance(value, (Array, np.ndarray)) and bool(value == number)
 
 
-def _positive(scale: Any) -> Any:
-    """A scale; where it is none, a NaN, as is all that SciPy computes with it."""
-    given = _parameter(scale)
-    if not isinstance(given, Array):
-        return given if given > 0 else np.float64(np.nan)
-    missing = np.asarray(np.nan, given.dtype if given.dtype.kind == "f" else float)[()]
-    return np.where(np.greater(given, 0), given, missing)
+def is_truth(value: Any) -> bool:
+    """True for a known truth.
+
+    >>> is_truth(np.True_), is_truth(1.0)
+    (True, False)
+    """
+    return isinstance(value, _TRUTH)
 
 
-def _double(x: Any) -> Any:
-    """SciPy gives float64 even of smaller numbers."""
+def chosen(condition: Any, then: Any, otherwise: Any) -> Any:
+    """``np.where``; of one known truth what it selects.
+
+    >>> chosen(True, 1.0, 2.0)
+    1.0
+    """
+    if is_truth(condition):
+        return then if condition else otherwise
+    return np.where(condition, then, otherwise)
+
+
+def both(first: Any, second: Any) -> Any:
+    """``first & second``; of a known truth the other, or False.
+
+    >>> both(True, np.True_), both(False, np.True_)
+    (np.True_, False)
+    """
+    if is_truth(first):
+        return second if first else False
+    if is_truth(second):
+        return first if second else False
+    return first & second
+
+
+def either(first: Any, second: Any) -> Any:
+    """``first | second``; of a known truth the other, or True.
+
+    >>> either(False, np.False_), either(True, np.False_)
+    (np.False_, True)
+    """
+    if is_truth(first):
+        return True if first else second
+    if is_truth(second):
+        return True if second else first
+    return first | second
+
+
+def standardized(x: Any, loc: Any, scale: Any) -> Any:
+    """``(x - loc) / scale``, of 64 bits at least."""
+    x = real_numbers(x)
+    x = x if is_number(loc, 0) else x - loc
+    x = x if is_number(scale, 1) else x / scale
+    return doubled(x)
+
+
+def doubled(x: Any) -> Any:
+    """An array of 64 bits at least."""
+    x = FUNCTIONS[np.asarray](x)
     return FUNCTIONS["cast"](x, np.promote_types(x.dtype, np.float64))
 
 
-def _standardized(x: Any, loc: Any, scale: Any) -> Any:
-    """``(x - loc) / scale``, with the dtype that SciPy computes in."""
-    x, loc = _array(x), _parameter(loc)
-    x = x if _is(loc, 0) else x - loc
-    return _double(x if _is(scale, 1) else x / scale)
+def scaled(z: Any, loc: Any, scale: Any) -> Any:
+    """``z * scale + loc``."""
+    z = z if is_number(scale, 1) else z * scale
+    return z if is_number(loc, 0) else z + loc
 
 
-@means("scipy.stats", "norm.pdf")
-def _pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
-    scale = _positive(scale)
-    z = _standardized(x, loc, scale)
-    density = np.exp(-(z**2) / 2.0) / _ROOT_2PI
-    return density if _is(scale, 1) else density / scale
+def below(z: Any, low: Any, closed: bool) -> Any:
+    """The places before the support, or at its start where the support is open."""
+    if is_number(low, -math.inf) and closed:
+        return False
+    return z < low if closed else z <= low
 
 
-@means("scipy.stats", "norm.logpdf")
-def _logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
-    """The logarithm of the density; no number for a scale that is not positive."""
-    scale = _parameter(scale)
-    z = _standardized(x, loc, scale)
-    density = -(z**2) / 2.0 - math.log(_ROOT_2PI)
-    return density if _is(scale, 1) else density - np.log(scale)
+def above(z: Any, high: Any, closed: bool) -> Any:
+    """The places beyond the support, or at its end where the support is open."""
+    if is_number(high, math.inf) and closed:
+        return False
+    return z > high if closed else z >= high
 
 
-def _by_special(path: str, name: str, sign: int) -> None:
-    """A function of the standardized number that ``scipy.special`` has, of ``z`` or of ``-z``."""
-
-    def call(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
-        z = _standardized(x, loc, _positive(scale))
-        return apply(SPECIAL[name], z if sign > 0 else -z)
-
-    means("scipy.stats", path)(call)
+def point_inside(low: Any, high: Any) -> Any:
+    """A number between the ends of a support."""
+    if is_number(high, math.inf):
+        return 1.0 if is_number(low, -math.inf) else low + 1.0
+    return high - 1.0 if is_number(low, -math.inf) else 0.5 * (low + high)
 
 
-_by_special("norm.cdf", "ndtr", 1)
-_by_special("norm.logcdf", "log_ndtr", 1)
-_by_special("norm.sf", "ndtr", -1)
-_by_special("norm.logsf", "log_ndtr", -1)
+def is_open(dist: Any) -> bool:
+    """True for a distribution that has no density at the ends of its support."""
+    mask: Any = type(dist)._support_mask
+    return bool(mask.__name__ == "_open_support_mask")
 
 
-def _quantile(sign: int) -> Callable[..., Any]:
-    def call(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
-        q, loc, scale = _array(q), _parameter(loc), _positive(scale)
-        z = apply(SPECIAL["ndtri"], q)
-        z = z if sign > 0 else -z
-        z = z if _is(scale, 1) else z * scale
-        return _double(z if _is(loc, 0) else z + loc)
-
-    return call
-
-
-means("scipy.stats", "norm.ppf")(_quantile(1))
-means("scipy.stats", "norm.isf")(_quantile(-1))
-
-
-class FrozenNormal:
-    """``norm(loc, scale)`` of run-time numbers; its methods are those of ``norm``."""
-
-    def __init__(self, loc: Any = 0, scale: Any = 1):
-        self.loc, self.scale = loc, scale
-
-
-def _frozen_method(name: str, call: Callable[..., Any]) -> None:
-    def method(self: FrozenNormal, x: Any) -> Any:
-        return call(x, self.loc, self.scale)
-
-    method.__name__ = name
-    setattr(FrozenNormal, name, method)
-
-
-for _path, _call in HANDLERS["scipy.stats"].items():
-    _frozen_method(_path.removeprefix("norm."), _call)
-means("scipy.stats", "norm")(FrozenNormal)
+def is_public(dist: Any) -> bool:
+    """True for a distribution of ``scipy.stats``, or a copy of one."""
+    known = getattr(sys.modules.get("scipy.stats"), dist.name or "", None)
+    return type(known) is type(dist)

@@ -11,6 +11,7 @@ import numpy as np
 from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
+from calque.transpiler.frontend.library.scipy_objects import is_scipys
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
 from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
 from calque.transpiler.ir.builder import function_name
@@ -28,6 +29,7 @@ def refuse_impure(machine: Machine, function: Any, args: Args, kwargs: Kwargs, n
     name = getattr(function, "__name__", "")
     plain = module == "random" or type(owner).__module__ == "random"
     random = plain or isinstance(owner, (np.random.RandomState, np.random.Generator))
+    random = random or (name in ("rvs", "resample") and is_scipys(function))
     if random or (module.startswith("numpy.random") and not isinstance(function, type)):
         values: dict[Any, Any] = dict(enumerate(args))
         values |= kwargs

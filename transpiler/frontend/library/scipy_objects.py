@@ -30,13 +30,15 @@ def is_scipys(function: Any) -> bool:
 
 def is_frozen(owner: Any) -> bool:
     """True for a distribution with frozen parameters, whose methods call the distribution's."""
-    return is_scipys(owner) and type(owner).__name__ == "rv_continuous_frozen"
+    return is_scipys(owner) and type(owner).__name__ in (
+        "rv_continuous_frozen",
+        "rv_discrete_frozen",
+    )
 
 
-def is_public(value: Any) -> bool:
-    """True for a distribution of ``scipy.stats`` itself, which its name identifies."""
-    name = getattr(value, "name", None) if is_scipys(value) else None
-    return isinstance(name, str) and getattr(sys.modules.get("scipy.stats"), name, None) is value
+def is_distribution(value: Any) -> bool:
+    """True for a distribution of ``scipy.stats``, or a copy, which nobody changes."""
+    return is_scipys(value) and any(c.__name__ == "rv_generic" for c in type(value).__mro__)
 
 
 def _numpys(name: str) -> str | None:

@@ -11,7 +11,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 from calque.transpiler.frontend.library.scipy_objects import is_scipys
@@ -92,11 +92,24 @@ def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
     return None
 
 
+def _twin_of_instance(instance: Any) -> Any:
+    """The twin of a call of an instance of a class, or of a class derived of it."""
+    for cls in type(instance).__mro__:
+        found = _look_up(CALLED, cls)
+        if found is not None:
+            return found
+    return None
+
+
 def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """A call of SciPy's function by its twin, where something is known at run time only."""
     made, before = _look_up(TWINS, function), []
+    if made is None and isinstance(function, MethodType):
+        made, before = _look_up(TWINS, function.__func__), [function.__self__]
+        if made is not None and machine.rule_of(function) is not None:
+            return NEXT  # one that the user declared
     if made is None:
-        made, before = _look_up(CALLED, type(function)), [function]
+        made, before = _twin_of_instance(function), [function]
     given = [*args, *kwargs.values()]
     if made is None:
         owner, name = _method_of(function)
@@ -104,7 +117,8 @@ def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node:
             method = machine.attribute(as_twin(machine, owner, node), name, node)
             return machine.call_value(method, args, kwargs, node)
         return _call_helper(machine, function, args, kwargs, node)
-    if not any(isinstance(a, Closure) or has_run_time_values(a) for a in given):
+    within = before and machine.on_behalf is not None  # a method, in SciPy's own text or a twin
+    if not within and not any(isinstance(a, Closure) or has_run_time_values(a) for a in given):
         return NEXT
     if not isinstance(made, FunctionType):  # a class, or a function of NumPy
         return machine.call_value(made, args, kwargs, node)
@@ -121,9 +135,10 @@ def _method_of(function: Any) -> tuple[Any, str]:
 
 def _call_helper(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """A call within a function of SciPy whose source is read: the helper's source is read too."""
-    made = inspect.unwrap(function) if callable(function) else None
-    if machine.on_behalf is None or not isinstance(made, FunctionType):
+    if machine.on_behalf is None:
         return NEXT
-    if machine.rule_of(function) is not None:
+    owner = [function.__self__] if isinstance(function, MethodType) else []
+    made = inspect.unwrap(function.__func__ if owner else function)
+    if not isinstance(made, FunctionType) or machine.rule_of(function) is not None:
         return NEXT
-    return machine.call_for_user(made, args, kwargs, node)
+    return machine.call_for_user(made, [*owner, *args], kwargs, node)

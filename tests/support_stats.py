@@ -1,0 +1,126 @@
+"""The table of ``scipy.stats`` in docs/support.md: distributions and their methods.
+
+Each distribution is called once for all of its methods, as in ``EXAMPLES``.
+"""
+
+from __future__ import annotations
+
+import linecache
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+import calque
+from calque.transpiler.errors import CalqueError
+
+TITLE = "scipy.stats"
+HEAD = """\
+Distributions at these shape parameters, with `loc` and `scale`. In a cell: `v` the value is SciPy's,
+`f` and `r` forward and reverse mode agree with each other and with differences, by the place and by every
+parameter (`d` in place of both: by the place only), `b` `vmap` equals a loop, `k` compiled loops hold
+it; `0`: piecewise constant. An empty cell is refused.
+
+"""
+METHODS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
+CONTINUOUS: dict[str, tuple[float, ...]] = {
+    "norm": (),
+    "expon": (),
+    "uniform": (),
+    "laplace": (),
+    "logistic": (),
+    "cauchy": (),
+    "lognorm": (0.8,),
+    "weibull_min": (1.7,),
+    "gumbel_r": (),
+    "pareto": (2.6,),
+    "t": (4.3,),
+    "chi2": (3.4,),
+    "f": (5.2, 7.1),
+    "gamma": (2.3,),
+    "invgamma": (3.1,),
+    "beta": (2.3, 1.6),
+    "truncnorm": (-1.2, 1.9),
+}
+PROBABILITIES = np.array([0.03, 0.21, 0.47, 0.78, 0.97])
+
+
+def method_of(dist: Any, name: str, count: int) -> Callable[..., Any]:
+    """A function with the call in its text, as a user writes it."""
+    given = ", ".join(["x", *(f"a{k}" for k in range(count)), "loc", "scale"])
+    text, file = f"def f({given}):\n    return dist.{name}({given})\n", f"<{dist.name}.{name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    namespace: dict[str, Any] = {"dist": dist, "np": np}
+    exec(compile(text, file, "exec"), namespace)
+    made: Callable[..., Any] = namespace["f"]
+    return made
+
+
+def verdict(f: Callable[..., Any], args: tuple[Any, ...], discrete: bool) -> str:
+    """The letters of a cell."""
+    try:
+        want, found = f(*args), calque.vmap(f, in_axes=None, axis_size=1)(*args)[0]
+    except (CalqueError, NotImplementedError):
+        return ""
+    np.testing.assert_allclose(found, want, rtol=1e-9)
+    numbers = tuple(range(len(args)))
+    slopes = differences(f, args)
+    letters = "v"
+    try:
+        reverse = calque.grad(lambda *a: np.sum(f(*a)), argnums=numbers)(*args)
+        forward = calque.jvp(f, args, tuple(map(np.ones_like, args)))[1]
+        for got, by in zip(reverse, slopes, strict=True):
+            want = by if np.ndim(got) else np.sum(by)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(forward, np.sum(slopes, axis=0), rtol=1e-4, atol=1e-5)
+        letters += "fr" if np.any(slopes) else "0"
+    except (CalqueError, NotImplementedError):
+        got = calque.grad(lambda x: np.sum(f(x, *args[1:])))(args[0])
+        np.testing.assert_allclose(got, slopes[0], rtol=1e-4, atol=1e-5)
+        letters += "d"
+    mapped = calque.vmap(f, in_axes=(0,) + (None,) * len(args[1:]))(*args)
+    np.testing.assert_allclose(mapped, f(*args), rtol=1e-9)
+    return letters + "b" + ("k" if in_kernels(f, args) else "")
+
+
+def differences(f: Callable[..., Any], args: tuple[Any, ...]) -> np.ndarray:
+    """The slope by each argument, in each place."""
+    found = []
+    for k, given in enumerate(args):
+        step = 1e-6 * np.minimum(1.0, np.abs(given))
+        high, low = (f(*args[:k], given + s, *args[k + 1 :]) for s in (step, -step))
+        found.append((high - low) / (2.0 * step))
+    return np.array(found)
+
+
+def in_kernels(f: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """True if the compiled text leaves nothing to SciPy."""
+    text = calque.source(calque.jit(f), *args)
+    return "@kernel" in text and "special." not in text and "stats." not in text
+
+
+def cells(name: str, shapes: tuple[float, ...]) -> Iterator[str]:
+    """The cells of a distribution."""
+    dist = getattr(stats, name)
+    for method in METHODS:
+        args: tuple[Any, ...] = (*shapes, 0.3, 1.7)
+        x = PROBABILITIES if method in ("ppf", "isf") else dist.ppf(PROBABILITIES, *args)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield verdict(method_of(dist, method, len(shapes)), (x, *args), False)
+
+
+def table() -> str:
+    """The section of the page."""
+    lines = [f"| distribution | at | {' | '.join(METHODS)} |", "| --- " * (2 + len(METHODS)) + "|"]
+    for name, shapes in CONTINUOUS.items():
+        given = ", ".join(map(str, shapes))
+        marks = [f"`{c}`" if c else "" for c in cells(name, shapes)]
+        lines.append(f"| `stats.{name}` | {given} | {' | '.join(marks)} |")
+    return f"\n## {TITLE}\n\n{HEAD}" + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(table())
