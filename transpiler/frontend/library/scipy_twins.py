@@ -138,6 +138,8 @@ def _call_helper(machine: Machine, function: Any, args: Args, kwargs: Kwargs, no
     if machine.on_behalf is None:
         return NEXT
     owner = [function.__self__] if isinstance(function, MethodType) else []
+    if owner and _look_up(OF_OBJECTS, type(owner[0])) is not None:
+        return NEXT  # all of it is known
     made = inspect.unwrap(function.__func__ if owner else function)
     if not isinstance(made, FunctionType) or machine.rule_of(function) is not None:
         return NEXT
