@@ -63,7 +63,9 @@ from calque.transpiler.primitives import (  # isort: skip
     einsum_products,
     random,
     random_parameters,
+    scipy_convolutions,
     scipy_in_numpy,
+    scipy_recurrences,
     scipy_transforms,
 )
 
@@ -108,11 +110,13 @@ __all__ = [
     "reductions",
     "scalars",
     "scans",
+    "scipy_convolutions",
     "scipy_eigen",
     "scipy_factors",
     "scipy_in_numpy",
     "scipy_linalg",
     "scipy_matrices",
+    "scipy_recurrences",
     "scipy_transforms",
     "selecting",
     "shapes",

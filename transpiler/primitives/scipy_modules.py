@@ -7,6 +7,7 @@ A function is declared under the name of its module and its path there, ``"scipy
 from __future__ import annotations
 
 import importlib
+import inspect
 import operator
 import sys
 from collections.abc import Callable
@@ -54,9 +55,10 @@ def register_scipy(function: Any = None) -> Callable[..., Any] | None:
             continue
         for path, handler in handlers.items():
             try:
-                FUNCTIONS[operator.attrgetter(path)(module)] = handler
+                found = operator.attrgetter(path)(module)
             except AttributeError:  # this version of SciPy does not have it
                 continue
+            FUNCTIONS[found] = FUNCTIONS[inspect.unwrap(found)] = handler
     return FUNCTIONS.get(_canonical(function))
 
 

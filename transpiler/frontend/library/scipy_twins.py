@@ -86,8 +86,8 @@ def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
                 named = operator.attrgetter(path)(sys.modules[module])
             except AttributeError:  # this version of SciPy does not have it
                 continue
-            if named == wanted:
-                found = _FOUND[id(table), named] = made or inspect.unwrap(named)
+            if wanted in (named, inspect.unwrap(named)):
+                found = _FOUND[id(table), wanted] = made or inspect.unwrap(named)
                 return found
     return None
 
