@@ -59,6 +59,14 @@ from calque.runtime.meshes import (
     process_count,
     process_index,
 )
+from calque.runtime.more_derivatives import (
+    hessian_diag,
+    jacobian,
+    jet,
+    laplacian,
+    value_and_hessian,
+    value_and_jacobian,
+)
 from calque.runtime.primitive import bilinear, elementwise, linear, opaque, reduction
 from calque.runtime.random.reuse import debug_keys
 from calque.runtime.registering import (
@@ -116,12 +124,16 @@ __all__ = [
     "fixed_point",
     "grad",
     "hessian",
+    "hessian_diag",
     "hvp",
     "jacfwd",
+    "jacobian",
     "jacrev",
+    "jet",
     "jit",
     "jvp",
     "keystr",
+    "laplacian",
     "linear",
     "linear_transpose",
     "linearize",
@@ -167,6 +179,8 @@ __all__ = [
     "tree_unflatten",
     "unshard",
     "value_and_grad",
+    "value_and_hessian",
+    "value_and_jacobian",
     "vjp",
     "vmap",
 ]

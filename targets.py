@@ -22,6 +22,7 @@ from calque.transpiler.errors import CalqueError
 
 TRANSFORMATIONS = (
     *("grad", "value_and_grad", "jvp", "vjp", "linearize", "hessian", "jacfwd", "jacrev"),
+    *("jacobian", "value_and_jacobian", "value_and_hessian", "hessian_diag", "laplacian"),
     *("vmap", "jit", "parallel", "checkpoint", "pmap", "shard_map"),
 )
 _VALUES = ("P", "make_mesh")  # what may be called to give a transformation its options

@@ -36,7 +36,7 @@ def by_argument(kind: str, argnums: Any, argnames: Any) -> Any:
     return found[0] if isinstance(argnames, str) else found
 
 
-def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
+def transformed(kind: str, function: Any, options: dict[str, Any]) -> Any:
     """The transformed function; without a function, a decorator."""
     if function is UNSAID:
         return Decorator(kind, options)
@@ -52,7 +52,7 @@ class Decorator:
         self.kind, self.options = kind, options
 
     def __call__(self, fun: Callable[..., Any]) -> Any:
-        return _made(self.kind, fun, self.options)
+        return transformed(self.kind, fun, self.options)
 
     def __repr__(self) -> str:
         return f"<calque {self.kind}, waiting for its function>"
@@ -100,7 +100,7 @@ def grad(
     """
     options = checked("grad", has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
     options |= {"argnums": by_argument("grad", argnums, argnames)}
-    return _made("grad", fun, options)
+    return transformed("grad", fun, options)
 
 
 @typed.value_and_gradient
@@ -123,7 +123,7 @@ def value_and_grad(
     kind = "value_and_grad"
     options = checked(kind, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
     options |= {"argnums": by_argument(kind, argnums, argnames)}
-    return _made(kind, fun, options)
+    return transformed(kind, fun, options)
 
 
 @typed.compilation
@@ -203,7 +203,7 @@ def _compiled(fun: Any, options: dict[str, Any]) -> Any:
     if isinstance(fun, Transformed) and fun.kind == "jit":
         check_reach("jit", fun.function, options)
         options, fun = _both(fun.options, options), fun.function  # jitted once more is jitted
-    return _made("jit", fun, options)
+    return transformed("jit", fun, options)
 
 
 def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def vmap(
     array([3., 6.])
     """
     options = vmap_options(in_axes, out_axes, axis_name, axis_size, chunk_size)
-    return _made("vmap", fun, options)
+    return transformed("vmap", fun, options)
 
 
 def jacfwd(
@@ -301,7 +301,7 @@ def jacfwd(
     """
     options = checked("jacfwd", has_aux=has_aux, holomorphic=holomorphic)
     options |= {"argnums": by_argument("jacfwd", argnums, argnames)}
-    return _made("jacfwd", fun, options)
+    return transformed("jacfwd", fun, options)
 
 
 def jacrev(
@@ -323,7 +323,7 @@ def jacrev(
     """
     options = checked("jacrev", has_aux=has_aux, holomorphic=holomorphic)
     options |= {"argnums": by_argument("jacrev", argnums, argnames)}
-    return _made("jacrev", fun, options)
+    return transformed("jacrev", fun, options)
 
 
 def hessian(
@@ -345,7 +345,7 @@ def hessian(
     """
     options = checked("hessian", has_aux=has_aux, holomorphic=holomorphic)
     options |= {"argnums": by_argument("hessian", argnums, argnames)}
-    return _made("hessian", fun, options)
+    return transformed("hessian", fun, options)
 
 
 def vmap_options(

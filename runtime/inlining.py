@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from calque.runtime.parameters import by_number
+from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
+from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Var
-from calque.transpiler.transformations import derivatives, jacobian, transpose, vmap
+from calque.transpiler.transformations import derivatives, jacobian, taylor, transpose, vmap
 
 
 def _trace_identity(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
@@ -105,6 +107,62 @@ def _trace_hessian(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node
     return (found, aux) if self.options["has_aux"] else found
 
 
+def _trace_jacobian(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+    function, args, kwargs, options = _numbered(self, args, kwargs)
+    found, value, aux = jacobian.jacobian(machine, function, args, kwargs, node, **options)
+    if self.kind == "value_and_jacobian":
+        return ((value, aux) if options["has_aux"] else value, found)
+    return (found, aux) if options["has_aux"] else found
+
+
+def _trace_value_and_hessian(
+    self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any
+) -> Any:
+    function, args, kwargs, options = _numbered(self, args, kwargs)
+    inner = Nested("jacrev", _WithValue(function, options["has_aux"]), {**options, "has_aux": True})
+    options = {**options, "has_aux": True}
+    found, value = jacobian.jacfwd(machine, inner, args, kwargs, node, **options)
+    return value, found
+
+
+class _WithValue:
+    """A function that also gives its whole result as auxiliary output."""
+
+    def __init__(self, function: Any, has_aux: bool):
+        self.function, self.has_aux = function, has_aux
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+        result = listed(machine.call_value(self.function, args, kwargs, node))
+        if not self.has_aux:
+            return result, result
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise NotDifferentiable(
+                "has_aux=True: the function must return a pair (value, aux).",
+                machine.builder.origin,
+                "return value, aux",
+            )
+        return result[0], tuple(result)
+
+    def calque_children(self) -> list[Any]:
+        """The objects that a snapshot of the heap must follow."""
+        return [self.function]
+
+
+def _trace_second(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+    function, args, kwargs, options = _numbered(self, args, kwargs)
+    found, aux = taylor.second_derivatives(
+        machine, function, args, kwargs, node, name=self.kind, **options
+    )
+    return (found, aux) if options["has_aux"] else found
+
+
+def _trace_jet(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+    count, order = self.options["count"], self.options["order"]
+    rows = [args[k * count : (k + 1) * count] for k in range(order + 1)]
+    return taylor.jet(machine, self.function, rows[0], rows[1:], node)
+
+
 def _trace_hvp(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
     _by_position(self, args, kwargs)
     half = len(args) // 2
@@ -149,6 +207,12 @@ TRACE: dict[str, Callable[..., Any]] = {
     "jacfwd": _jacobian("jacfwd"),
     "jacrev": _jacobian("jacrev"),
     "hessian": _trace_hessian,
+    "jacobian": _trace_jacobian,
+    "value_and_jacobian": _trace_jacobian,
+    "value_and_hessian": _trace_value_and_hessian,
+    "hessian_diag": _trace_second,
+    "laplacian": _trace_second,
+    "jet": _trace_jet,
     "hvp": _trace_hvp,
     "linear_transpose": _trace_linear_transpose,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import api, linear_maps, meshes, trees
+from calque.runtime import api, linear_maps, meshes, more_derivatives, trees
 from calque.runtime.call.arguments import check_cotangent, check_tangents
 from calque.runtime.devices import placing, pmapped, sharded
 from calque.runtime.inlining import TRACE
@@ -62,8 +62,8 @@ def _made(kind: str, function: Any, options: dict[str, Any]) -> Any:
     return InnerTransformation(kind, function, options)
 
 
-def _maker(kind: str) -> Any:
-    public = getattr(api, kind)
+def _maker(public: Any) -> Any:
+    kind = public.__name__
 
     def make(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         options = given(public, args, kwargs)
@@ -74,8 +74,24 @@ def _maker(kind: str) -> Any:
     return make
 
 
-for _kind in ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian"):
-    builtin(getattr(api, _kind))(_maker(_kind))
+for _public in (
+    *(api.grad, api.value_and_grad, api.jacfwd, api.jacrev, api.hessian),
+    *(more_derivatives.jacobian, more_derivatives.value_and_jacobian),
+    *(more_derivatives.value_and_hessian, more_derivatives.hessian_diag),
+    more_derivatives.laplacian,
+):
+    builtin(_public)(_maker(_public))
+
+
+@builtin(more_derivatives.jet)
+def _jet(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    function, primals, series = given(more_derivatives.jet, args, kwargs).values()
+    checked("jet", fun=function)
+    terms = listed(series)
+    terms = [listed(t) for t in terms] if isinstance(terms, (tuple, list)) else terms
+    flat, count, order = more_derivatives.curve(listed(primals), terms)
+    made = InnerTransformation("jet", function, {"count": count, "order": order})
+    return made.__calque_trace__(machine, flat, {}, node)
 
 
 @builtin(api.vmap)

@@ -87,7 +87,8 @@ def _has_parameter(owner: str, name: str, of: Any) -> None:
         return
     has = ", ".join([*known[0], *known[1]]) or "none"
     raise ValueError(
-        f"{owner}: argnums has {name!r}, which is no parameter of {_called(of)}: it has {has}"
+        f"{owner}: argnums or argnames has {name!r}, which is no parameter of {_called(of)}: "
+        f"it has {has}"
     )
 
 
@@ -151,8 +152,8 @@ def _number(owner: str, name: Any, moved: tuple[str, ...], function: Any, count:
     if position < count:
         return position
     raise TypeError(
-        f"{owner}: argnums has {name!r}, and the call of {_called(function)} does not give it: "
-        f"pass {name}=..."
+        f"{owner}: argnums or argnames has {name!r}, and the call of {_called(function)} does not "
+        f"give it: pass {name}=..."
     )
 
 

@@ -45,7 +45,7 @@ from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Slot, map_tree
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
-OTHER_ARGUMENTS = ("jvp", "vjp", "hvp", "linear_transpose")  # those of these are not the function's
+OTHER_ARGUMENTS = ("jvp", "vjp", "hvp", "linear_transpose", "jet")  # not those of the function
 
 
 class Transformed:

@@ -38,6 +38,7 @@ DERIVATIVE = {
     "has_aux": (False, "flag"),
     "holomorphic": (False, "flag"),
 }
+SECOND = {name: DERIVATIVE[name] for name in ("argnums", "argnames", "has_aux")}
 ONE = np.ones(3)
 SQUARE = np.ones((2, 2, 2))
 MESH = calque.make_mesh((1,), ("x",))
@@ -138,7 +139,14 @@ SUBJECTS = [
             "jacfwd": {},
             "jacrev": {},
             "hessian": {},
+            "jacobian": {},
+            "value_and_jacobian": {},
+            "value_and_hessian": {},
         }.items()
+    ),
+    *(
+        subject(kind, lambda f: f(2.0, 3.0), fun=(product, "function"), **SECOND)
+        for kind in ("hessian_diag", "laplacian")
     ),
     subject(
         "jit",
@@ -178,6 +186,13 @@ SUBJECTS = [
         primals=((2.0, 3.0), "pair"),
         tangents=((1.0, 0.0), "pair"),
         has_aux=(False, "flag"),
+    ),
+    subject(
+        "jet",
+        no_use,
+        fun=(product, "function"),
+        primals=((2.0, 3.0), "pair"),
+        series=(((1.0,), (0.0,)), "pair"),
     ),
     subject(
         "hvp",

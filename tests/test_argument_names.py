@@ -79,9 +79,12 @@ def test_the_command_in_a_saved_module_has_the_name() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"argnums": "z"}, "argnums has 'z', which is no parameter of scaled: it has x, y, k"),
-        ({"argnums": (0, "z")}, "argnums has 'z', which is no parameter of scaled"),
-        ({"argnames": "z"}, "argnums has 'z', which is no parameter of scaled"),
+        (
+            {"argnums": "z"},
+            "argnums or argnames has 'z', which is no parameter of scaled: it has x, y, k",
+        ),
+        ({"argnums": (0, "z")}, "argnums or argnames has 'z', which is no parameter of scaled"),
+        ({"argnames": "z"}, "argnums or argnames has 'z', which is no parameter of scaled"),
         ({"argnums": 1, "argnames": "x"}, "argnums and argnames are both given"),
         ({"argnames": ()}, "argnames must be a name or a sequence of names"),
         ({"argnames": 1}, "argnames must be a name or a sequence of names"),
@@ -97,7 +100,7 @@ def test_names_that_are_none_are_refused_at_once(kind: str, options: Any, text: 
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        ("k", "argnums has 'k', and the call of scaled does not give it: pass k="),
+        ("k", "argnums or argnames has 'k', and the call of scaled does not give it: pass k="),
         (("x", 0), "names an argument of scaled twice"),
         (("x", 5), "argnums"),
     ],

@@ -32,7 +32,7 @@ RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
     *("parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "custom"),
-    *("custom_root", "linear_maps", "devices", "api", "check", "saving", "interpreted", "random"),
+    *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "check", "saving", "interpreted", "random"),
     *("outside", "scipy_twins"),
 )
 LAYERS = (

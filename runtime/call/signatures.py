@@ -19,6 +19,8 @@ def extended_signature(kind: str, function: Any) -> inspect.Signature | None:
         return None
     if kind == "linear_transpose":
         return inspect.Signature([inspect.Parameter("return_bar", _PLAIN)])
+    if kind == "jet":
+        return None
     if kind not in ("jvp", "vjp", "hvp"):
         return signature
     positional = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, _PLAIN)]
