@@ -44,6 +44,8 @@ SHOWN = {
     "gpu_newton_lanes": "void kepler_vmap_kernel(",
     "gpu_heat": "void heat_kernel(",
     "gaussian_process": "def loss_value_and_grad(logs, x, y):",
+    "fit_epidemic": "def misfit_grad(rates, seen, *, DAYS):",
+    "implicit_volatility": "root_in_bracket(equation, 0.001, 3.0, (STRIKES, k, wanted)",
 }
 
 
@@ -94,7 +96,7 @@ def test_a_network_on_several_devices(tmp_path: Path, monkeypatch: pytest.Monkey
     assert m["load_data"](tmp_path / "mnist.npz")[0].max() == 1.0
 
 
-@pytest.mark.parametrize("name", ["adjoint_heat", "gaussian_process"])
+@pytest.mark.parametrize("name", ["adjoint_heat", "gaussian_process", "fit_epidemic"])
 def test_a_picture_is_saved_where_it_is_asked_for(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

@@ -88,8 +88,11 @@ def solve_ivp(
             fun, t_span, y0, method, t_eval, given, rtol, atol, first_step, max_step, jac
         )
     table = runge_kutta_tables(method)
-    A, B, C, E, P = [np.array(part) for part in table["weights"]]
-    E3, A_extra, C_extra, D = [np.array(part) for part in table["of DOP853"]]
+    weights, of_eighth = table["weights"], table["of DOP853"]
+    A, B, C = np.array(weights[0]), np.array(weights[1]), np.array(weights[2])
+    E, P = np.array(weights[3]), np.array(weights[4])
+    E3, A_extra = np.array(of_eighth[0]), np.array(of_eighth[1])
+    C_extra, D = np.array(of_eighth[2]), np.array(of_eighth[3])
     order, eighth = table["order"], table["eighth"]
     exponent = -1.0 / (order + 1.0)
 
