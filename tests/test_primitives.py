@@ -18,7 +18,10 @@ pytest.importorskip("scipy")
 # a value that is not determined: only its type is compared
 UNDETERMINED = {"np.empty", "np.empty_like"}
 # read one triangle of a matrix that is taken to be symmetric: only such directions are meant
-SYMMETRIC = {"np.linalg.cholesky", "np.linalg.eigh", "np.linalg.eigvalsh"}
+SYMMETRIC = {
+    *("np.linalg.cholesky", "np.linalg.eigh", "np.linalg.eigvalsh"),
+    "linalg.solve_continuous_are",
+}
 # the other results have no derivative
 FIRST_ONLY = {"np.linalg.lstsq"}
 EVERY = sorted(PRIMITIVES)

@@ -33,6 +33,7 @@ from calque.transpiler.primitives.scipy_linalg import (
     spelled,
 )
 from calque.transpiler.primitives.scipy_modules import means
+from calque.transpiler.primitives.scipy_stacks import on_stacks
 
 # eigh
 
@@ -173,14 +174,14 @@ def _eigh(
     how["check_finite"] = flag(check_finite, "check_finite")
     how["driver"] = driver if subset_by_index is None else None
     if b is None:
-        found = apply(eigenvalues if values else eigh, a, **how)
+        found = on_stacks(eigenvalues if values else eigh, a, **how)
     else:
         b = real(matrix(b, "eigh"), "eigh")
-        found = apply(pair, a, b, **how)
+        found = on_stacks(pair, a, b, **how)
         found = found[0] if values else found
     if subset_by_index is not None:
         low, high = (known_int(k, "An index of subset_by_index") for k in subset_by_index)
-        return found[low : high + 1]
+        return found[..., low : high + 1]
     return found
 
 
@@ -247,10 +248,10 @@ def _svd(
     a = real(matrix(a, "svd"), "svd")
     how = {"check_finite": flag(check_finite, "check_finite"), "lapack_driver": lapack_driver}
     if not flag(compute_uv, "compute_uv"):
-        return apply(singular_values, a, **how)
-    square = current().dims.same(a.dims[0], a.dims[1])
+        return on_stacks(singular_values, a, **how)
+    square = current().dims.same(a.dims[-2], a.dims[-1])
     whole = flag(full_matrices, "full_matrices") and not square
-    return apply(full_svd if whole else svd, a, **how)
+    return on_stacks(full_svd if whole else svd, a, **how)
 
 
 @means("scipy.linalg", "svdvals")
@@ -310,12 +311,12 @@ full_qr = opaque(
 
 def _triangular_factor(a: Array, how: dict[str, Any]) -> Any:
     """The second factor as ``mode="r"`` gives it: with as many rows as the matrix has."""
-    r = apply(qr, a, **how)[1]
+    r = on_stacks(qr, a, **how)[1]
     more = rows_to_columns(a, "How many rows of r are zeros")
     if more <= 0:
         return r
-    zeros = FUNCTIONS[np.zeros]((more, a.shape[1]), r.dtype)
-    return np.concatenate([r, zeros])
+    zeros = FUNCTIONS[np.zeros]((*a.shape[:-2], more, a.shape[-1]), r.dtype)
+    return np.concatenate([r, zeros], axis=-2)
 
 
 @means("scipy.linalg", "qr")
@@ -336,5 +337,5 @@ def _qr(
     how = {"check_finite": flag(check_finite, "check_finite")}
     if mode == "r":
         return (_triangular_factor(a, how),)
-    square = current().dims.same(a.dims[0], a.dims[1])
-    return apply(full_qr if mode == "full" and not square else qr, a, **how)
+    square = current().dims.same(a.dims[-2], a.dims[-1])
+    return on_stacks(full_qr if mode == "full" and not square else qr, a, **how)

@@ -36,6 +36,7 @@ from calque.transpiler.primitives.scipy_linalg import (
     triangle,
 )
 from calque.transpiler.primitives.scipy_modules import means
+from calque.transpiler.primitives.scipy_stacks import on_stacks
 
 
 def _halved(x: Any, lower: bool) -> Any:
@@ -102,7 +103,7 @@ def _cholesky(
     a: Any, lower: Any = False, overwrite_a: Any = False, check_finite: Any = True
 ) -> Any:
     a, how = _decomposed("cholesky", a, lower, overwrite_a, check_finite)
-    return apply(cholesky, a, **how)
+    return on_stacks(cholesky, a, **how)
 
 
 # cho_factor, cho_solve
@@ -140,7 +141,7 @@ def _cho_factor(
     a: Any, lower: Any = False, overwrite_a: Any = False, check_finite: Any = True
 ) -> Any:
     a, how = _decomposed("cho_factor", a, lower, overwrite_a, check_finite)
-    return apply(cho_factor, a, **how), how["lower"]
+    return on_stacks(cho_factor, a, **how), how["lower"]
 
 
 def _cho_solve_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -192,7 +193,7 @@ def _cho_solve(c_and_lower: Any, b: Any, overwrite_b: Any = False, check_finite:
     c, lower = c_and_lower
     c, b = real(matrix(c, "cho_solve"), "cho_solve"), real(sides(b, "cho_solve"), "cho_solve")
     how = {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
-    return apply(cho_solve, c, b, **how)
+    return on_stacks(cho_solve, c, b, **how)
 
 
 # lu_factor, lu_solve
@@ -253,7 +254,7 @@ lu_factor = opaque(
 def _lu_factor(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
     check_hints("lu_factor", {"overwrite_a": overwrite_a})
     a = matrix(a, "lu_factor")
-    return apply(lu_factor, a, check_finite=flag(check_finite, "check_finite"))
+    return on_stacks(lu_factor, a, check_finite=flag(check_finite, "check_finite"))
 
 
 def _between(lu: Any, x: Any) -> tuple[Any, Any]:
@@ -335,5 +336,5 @@ def _lu_solve(
     turned, conjugate = transposition(trans, lu)
     how = {"trans": turned, "check_finite": flag(check_finite, "check_finite")}
     if conjugate:
-        return np.conj(apply(lu_solve, lu, piv, np.conj(b), **how))
-    return apply(lu_solve, lu, piv, b, **how)
+        return np.conj(on_stacks(lu_solve, lu, piv, np.conj(b), **how))
+    return on_stacks(lu_solve, lu, piv, b, **how)

@@ -6,7 +6,6 @@ which its versions since 1.16 have.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +16,11 @@ from calque.transpiler.primitives import (
     decompositions,
     linalg,
     scipy_eigen,
+    scipy_equations,
     scipy_factors,
     scipy_linalg,
     scipy_matrices,
+    scipy_systems,
 )
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
@@ -27,6 +28,7 @@ from calque.transpiler.primitives.batched_axes import reduction
 from calque.transpiler.primitives.batched_products import stacked
 from calque.transpiler.primitives.linalg import transposed
 from calque.transpiler.primitives.scipy_linalg import finite, triangle
+from calque.transpiler.primitives.scipy_stacks import scipy_stacks
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]
@@ -142,15 +144,10 @@ def _norm(args: Args, batched: Flags, params: Params) -> Any:
     return FUNCTIONS["cast"](found, single.dtype)
 
 
-def _check_version(primitive: Primitive) -> None:
-    version = importlib.import_module("scipy").__version__.split(".")[:2]
-    if tuple(map(int, version)) < (1, 16):
-        raise refuse(f"scipy.{primitive}", "SciPy stacks it since its version 1.16.")
-
-
 def _own_stack(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
     def rule(args: Args, batched: Flags, params: Params) -> Any:
-        _check_version(primitive)
+        if not scipy_stacks():
+            raise refuse(f"scipy.{primitive}", "SciPy stacks it since its version 1.16.")
         return stacked(primitive)(all_batched(args, batched), (True,) * len(args), params)
 
     return rule
@@ -159,5 +156,7 @@ def _own_stack(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
 for _record in (
     *(scipy_eigen.eigh, scipy_eigen.eigenvalues, scipy_eigen.pair, scipy_linalg.pinv),
     *(scipy_factors.lu_factor, scipy_factors.lu_solve, scipy_eigen.full_qr),
+    *(scipy_systems.solve_banded, scipy_systems.solveh_banded, scipy_systems.solve_toeplitz),
+    *(scipy_equations.solve_sylvester, scipy_equations.discrete_lyapunov, scipy_equations.riccati),
 ):
     _record.batch = _own_stack(_record)

@@ -1,4 +1,4 @@
-"""``scipy.linalg``: systems, inverses, determinants, norms; of one matrix at a time.
+"""``scipy.linalg``: systems, inverses, determinants, norms.
 
 SciPy checks that what it is given is finite, and raises ValueError where it is not; the functions
 here are SciPy's own, so that generated code does as much, unless ``check_finite=False`` is given.
@@ -21,6 +21,7 @@ from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_modules import Lazy, means
+from calque.transpiler.primitives.scipy_stacks import check_stacks, on_stacks
 
 
 class _Several(Lazy):
@@ -71,12 +72,8 @@ def matrix(a: Any, name: str) -> Array:
     """The matrix that a function of ``scipy.linalg`` is given, with a dtype that LAPACK has."""
     a = FUNCTIONS[np.asarray](a)
     if a.ndim > 2:
-        raise UnsupportedFunction(
-            f"scipy.linalg.{name} of a stack of matrices: versions of SciPy differ.",
-            current().origin,
-            "use calque.vmap",
-        )
-    if a.ndim != 2:
+        check_stacks(name)
+    if a.ndim < 2:
         message = f"scipy.linalg.{name}: {a.ndim}-dimensional array given, a matrix wanted"
         raise ShapeError(message, current().origin)
     return for_lapack(a, name)
@@ -85,11 +82,11 @@ def matrix(a: Any, name: str) -> Array:
 def sides(b: Any, name: str) -> Array:
     """The right sides of a system: a vector, or the columns of a matrix."""
     b = FUNCTIONS[np.asarray](b)
-    if b.ndim not in (1, 2):
-        message = (
-            f"scipy.linalg.{name}: {b.ndim}-dimensional right sides, a vector or a matrix wanted"
-        )
+    if not b.ndim:
+        message = f"scipy.linalg.{name}: a number as the right side, a vector or a matrix wanted"
         raise ShapeError(message, current().origin)
+    if b.ndim > 2:
+        check_stacks(name)
     return for_lapack(b, name)
 
 
@@ -232,7 +229,7 @@ def _solve(
     check, turned = flag(check_finite, "check_finite"), flag(transposed, "transposed")
     if assume_a in ("upper triangular", "lower triangular"):
         how = {"lower": assume_a.startswith("lower"), "trans": int(turned), "check_finite": check}
-        return apply(solve_triangular, a, b, unit_diagonal=False, **how)
+        return on_stacks(solve_triangular, a, b, unit_diagonal=False, **how)
     if assume_a not in _ASSUMED:
         raise refused("solve", f"assume_a={assume_a!r}", "leave assume_a out")
     assumed = _ASSUMED[assume_a]
@@ -241,7 +238,7 @@ def _solve(
     if turned:
         a, low = linalg.transposed(linalg.matrices(a, "solve", True)), not low
     low = low and assumed in _ONE_TRIANGLE
-    return apply(solve, a, b, assume_a=assumed, lower=low, check_finite=check)
+    return on_stacks(solve, a, b, assume_a=assumed, lower=low, check_finite=check)
 
 
 # systems with a triangular matrix
@@ -331,7 +328,7 @@ def _solve_triangular(
     check_hints("solve_triangular", {"overwrite_b": overwrite_b})
     a, b = matrix(a, "solve_triangular"), sides(b, "solve_triangular")
     turned, conjugate = transposition(trans, a)
-    return apply(
+    return on_stacks(
         solve_triangular,
         np.conj(a) if conjugate else a,
         b,
@@ -381,7 +378,7 @@ def _inv(
     check_hints("inv", {"overwrite_a": overwrite_a})
     if assume_a not in (None, "gen", "general"):
         raise refused("inv", f"assume_a={assume_a!r}", "leave assume_a out")
-    return apply(inv, matrix(a, "inv"), check_finite=flag(check_finite, "check_finite"))
+    return on_stacks(inv, matrix(a, "inv"), check_finite=flag(check_finite, "check_finite"))
 
 
 det = opaque(
@@ -404,7 +401,7 @@ det = opaque(
 @means("scipy.linalg", "det")
 def _det(a: Any, overwrite_a: Any = False, check_finite: Any = True) -> Any:
     check_hints("det", {"overwrite_a": overwrite_a})
-    return apply(det, matrix(a, "det"), check_finite=flag(check_finite, "check_finite"))
+    return on_stacks(det, matrix(a, "det"), check_finite=flag(check_finite, "check_finite"))
 
 
 def _by_blas(x: Array, ord: Any, axis: Any, keepdims: bool) -> bool:
@@ -495,4 +492,4 @@ def _pinv(
         raise refused("pinv", "return_rank=True, or a run-time tolerance,")
     check = flag(check_finite, "check_finite")
     a = real(matrix(a, "pinv"), "pinv")
-    return apply(pinv, a, atol=atol, rtol=rtol, check_finite=check)
+    return on_stacks(pinv, a, atol=atol, rtol=rtol, check_finite=check)

@@ -14,6 +14,7 @@ from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import matrix, scipys
 from calque.transpiler.primitives.scipy_modules import means
+from calque.transpiler.primitives.scipy_stacks import on_stacks
 
 # expm. Its derivative in a direction is SciPy's expm_frechet: A. H. Al-Mohy and N. J. Higham,
 # "Computing the Frechet derivative of the matrix exponential, with an application to condition
@@ -82,7 +83,7 @@ expm = opaque(
 
 @means("scipy.linalg", "expm")
 def _expm(A: Any) -> Any:
-    return apply(expm, matrix(A, "expm"))
+    return on_stacks(expm, matrix(A, "expm"))
 
 
 @means("scipy.linalg", "expm_frechet")
@@ -93,8 +94,8 @@ def _expm_frechet(
         message = "scipy.linalg.expm_frechet with method= or check_finite= has no rule."
         raise UnsupportedFunction(message, current().origin)
     a, e = matrix(A, "expm_frechet"), matrix(E, "expm_frechet")
-    along = apply(frechet, a, e)
-    return (apply(expm, a), along) if compute_expm else along
+    along = on_stacks(frechet, a, e)
+    return (on_stacks(expm, a), along) if compute_expm else along
 
 
 # block_diag, toeplitz

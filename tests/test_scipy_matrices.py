@@ -1,0 +1,179 @@
+"""Structured systems, equations and functions of matrices of ``scipy.linalg``, row by row.
+
+Each row is a function of matrices, and what makes them. Values are SciPy's; derivatives are those
+of differences, in both directions and of the second order; a batch is a loop, a stack SciPy's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy
+from scipy import linalg
+
+import calque
+
+RNG = np.random.default_rng(4)
+STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)
+Made = Callable[[np.random.Generator, np.dtype], tuple[np.ndarray, ...]]
+ROWS: dict[str, tuple[Callable[..., Any], Made]] = {}
+
+
+def drawn(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
+    x = rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def general(*shapes: tuple[int, ...], shift: float = 0.0, scale: float = 1.0) -> Made:
+    """Matrices and vectors; the first has a large diagonal, or first element."""
+
+    def make(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+        found = [scale * drawn(rng, dtype, *shape) for shape in shapes]
+        first = found[0]
+        found[0] = first + shift * (
+            np.eye(*first.shape) if first.ndim == 2 else np.arange(len(first)) == 0
+        )
+        return tuple(x.astype(dtype) for x in found)
+
+    return make
+
+
+def banded(row: int, *shapes: tuple[int, ...]) -> Made:
+    def make(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+        ab, *rest = (drawn(rng, dtype, *shape) for shape in shapes)
+        return (ab + (8.0 * (np.arange(len(ab)) == row)[:, None]).astype(dtype), *rest)
+
+    return make
+
+
+def of_control(discrete: bool) -> Made:
+    def make(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+        a, b = drawn(rng, dtype, 3, 3) * (0.4 if discrete else 1.0), drawn(rng, dtype, 3, 2)
+        return a, b, drawn(rng, dtype, 3, 3), drawn(rng, dtype, 2, 2)
+
+    return make
+
+
+def definite(x: Any) -> Any:
+    return x @ x.conj().T + 2.0 * np.eye(x.shape[0])
+
+
+ROWS |= {
+    "solve_banded": (lambda ab, b: linalg.solve_banded((2, 1), ab, b), banded(1, (4, 5), (5,))),
+    "solve_banded of many": (lambda ab, b: linalg.solve_banded((0, 1), ab, b), banded(1, (2, 4), (4, 2))),
+    "solveh_banded": (linalg.solveh_banded, banded(2, (3, 5), (5,))),
+    "solveh_banded, lower": (lambda ab, b: linalg.solveh_banded(ab, b, lower=True), banded(0, (2, 4), (4, 2))),
+    "solve_toeplitz": (lambda c, b: linalg.solve_toeplitz(c, b), general((5,), (5,), shift=6.0)),
+    "solve_toeplitz of many": (
+        lambda c, r, b: linalg.solve_toeplitz((c, r), b), general((4,), (4,), (4, 2), shift=6.0)),
+    "matmul_toeplitz": (lambda c, r, x: linalg.matmul_toeplitz((c, r), x), general((5,), (3,), (3, 2))),
+    "solve_circulant": (linalg.solve_circulant, general((5,), (5,), shift=6.0)),
+    "solve_circulant of many": (linalg.solve_circulant, general((4,), (4, 2), shift=6.0)),
+    "solve_sylvester": (linalg.solve_sylvester, general((3, 3), (2, 2), (3, 2), shift=6.0)),
+    "solve_continuous_lyapunov": (linalg.solve_continuous_lyapunov, general((3, 3), (3, 3), shift=6.0)),
+    "solve_discrete_lyapunov": (linalg.solve_discrete_lyapunov, general((3, 3), (3, 3), scale=0.3)),
+    "solve_discrete_lyapunov, bilinear": (
+        lambda a, q: linalg.solve_discrete_lyapunov(a, q, method="bilinear"), general((3, 3), (3, 3), scale=0.3)),
+    "solve_continuous_are": (
+        lambda a, b, q, r: linalg.solve_continuous_are(a, b, definite(q), definite(r)), of_control(False)),
+    "solve_continuous_are, s": (
+        lambda a, b, q, r: linalg.solve_continuous_are(a, b, definite(q), definite(r), s=0.1 * b), of_control(False)),
+    "solve_discrete_are": (
+        lambda a, b, q, r: linalg.solve_discrete_are(a, b, definite(q), definite(r)), of_control(True)),
+}  # fmt: skip
+REAL = {"solve_circulant of many"}  # what is not of complex matrices
+STACKED = {
+    *("solve_banded", "solve_banded of many", "solveh_banded", "solve_toeplitz of many"),
+    *("solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
+}
+
+
+def parts(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def summed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A number that depends on every part of the results."""
+
+    def total(*args: Any) -> Any:
+        found = 0.0
+        for part in parts(function(*args)):
+            weights = np.cos(np.arange(1.0, part.size + 1)).reshape(part.shape)
+            found = found + np.sum(np.real(part) * weights) + np.sum(np.abs(part) ** 2)
+        return found
+
+    return total
+
+
+def moved(args: Any, along: Any, step: float) -> list[np.ndarray]:
+    return [a + step * e for a, e in zip(args, along, strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore::calque.runtime.call.fallback.JitFallback")
+@pytest.mark.parametrize("kind", ["f8", "c16"])
+@pytest.mark.parametrize("name", ROWS)
+def test_values_and_derivatives(name: str, kind: str) -> None:
+    if kind == "c16" and name in REAL:
+        pytest.skip("real only")
+    function, make = ROWS[name]
+    args, along = make(RNG, np.dtype(kind)), make(np.random.default_rng(1), np.dtype(kind))
+    along = [
+        e - a for e, a in zip(along, make(np.random.default_rng(2), np.dtype(kind)), strict=True)
+    ]
+    for got, want in zip(parts(calque.jit(function)(*args)), parts(function(*args)), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+        assert got.dtype == np.asarray(want).dtype
+    total, order = summed(function), tuple(range(len(args)))
+    pushed = calque.jvp(total, tuple(args), tuple(along))[1]
+    change = (total(*moved(args, along, 1e-5)) - total(*moved(args, along, -1e-5))) / 2e-5
+    np.testing.assert_allclose(pushed, change, rtol=1e-6, atol=1e-8)
+    gradient = calque.grad(total, argnums=order)
+    found = gradient(*args)
+    pulled = sum(np.sum(g * e) for g, e in zip(found, along, strict=True))
+    np.testing.assert_allclose(np.real(pulled), pushed, rtol=1e-9)
+    high, low = gradient(*moved(args, along, 1e-5)), gradient(*moved(args, along, -1e-5))
+    second = calque.jvp(gradient, tuple(args), tuple(along))[1]
+    for got, up, down in zip(second, high, low, strict=True):
+        np.testing.assert_allclose(got, (up - down) / 2e-5, rtol=2e-5, atol=2e-5)
+    batch = [np.stack([a, b]) for a, b in zip(args, moved(args, along, 0.01), strict=True)]
+    many = calque.vmap(gradient)(*batch)
+    for got, one in zip(many, found, strict=True):
+        np.testing.assert_allclose(got[0], one, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.skipif(not STACKS, reason="SciPy stacks since 1.16")
+@pytest.mark.filterwarnings("ignore::calque.runtime.call.fallback.JitFallback")
+@pytest.mark.parametrize("name", sorted(STACKED))
+def test_stacks(name: str) -> None:
+    function, make = ROWS[name]
+    each = [make(RNG, np.dtype("f8")) for _ in range(6)]
+    stacks = [np.stack(part).reshape(2, 3, *part[0].shape) for part in zip(*each, strict=True)]
+    if stacks[-1].ndim == 3:  # a vector is one only by itself
+        stacks[-1] = stacks[-1][0, 0]
+    want, found = parts(function(*stacks)), parts(calque.jit(function)(*stacks))
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-11)
+    along = [0.1 * np.cos(x) for x in stacks]
+    total = summed(function)
+    change = (total(*moved(stacks, along, 1e-5)) - total(*moved(stacks, along, -1e-5))) / 2e-5
+    gradient = calque.grad(total, argnums=tuple(range(len(stacks))))(*stacks)
+    pulled = sum(np.sum(g * e) for g, e in zip(gradient, along, strict=True))
+    np.testing.assert_allclose(pulled, change, rtol=1e-5)
+    np.testing.assert_allclose(calque.jvp(total, tuple(stacks), tuple(along))[1], pulled, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_single_precision(name: str) -> None:
+    function, make = ROWS[name]
+    args = make(RNG, np.dtype("f4"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for got, want in zip(
+            parts(calque.jit(function)(*args)), parts(function(*args)), strict=True
+        ):
+            assert got.dtype == np.asarray(want).dtype, name
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
