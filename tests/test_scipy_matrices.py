@@ -85,10 +85,80 @@ ROWS |= {
     "solve_discrete_are": (
         lambda a, b, q, r: linalg.solve_discrete_are(a, b, definite(q), definite(r)), of_control(True)),
 }  # fmt: skip
+
+
+def apart(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+    """A matrix with eigenvalues to the right of the imaginary axis."""
+    return ((drawn(rng, dtype, 3, 3) + 5.0 * np.eye(3)).astype(dtype),)
+
+
+def both_signs(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+    return ((drawn(rng, dtype, 3, 3) + 6.0 * np.diag([1.0, -1.0, 1.0])).astype(dtype),)
+
+
+def factors(a: Any, b: Any) -> Any:
+    whole = definite(a)
+    low = linalg.cholesky(whole, lower=True)
+    return (
+        low,
+        linalg.cholesky(whole),
+        linalg.cho_solve(linalg.cho_factor(whole), b),
+        linalg.qr(b, mode="economic")[1],
+    )
+
+
+def values_of(a: Any, b: Any) -> Any:
+    w, v = linalg.eigh(definite(a))
+    pair, u = linalg.eigh(definite(a), definite(b))
+    left, s, right = linalg.svd(b)
+    return (
+        w,
+        np.abs(v),
+        pair,
+        np.abs(u),
+        left @ np.diag(np.sin(s) + 0 * b[0, 0]) @ right,
+        linalg.eigvalsh(definite(b)),
+    )
+
+
+ROWS |= {
+    "sqrtm": (linalg.sqrtm, apart),
+    "logm": (linalg.logm, apart),
+    "fractional_matrix_power": (lambda a: linalg.fractional_matrix_power(a, 0.3), apart),
+    "signm": (linalg.signm, both_signs),
+    **{name: (getattr(linalg, name), general((3, 3))) for name in ("expm", "cosm", "sinm", "coshm", "sinhm")},
+    "tanm": (linalg.tanm, general((3, 3), scale=0.4)),
+    "tanhm": (linalg.tanhm, general((3, 3), scale=0.4)),
+    "polar": (linalg.polar, general((3, 3), shift=1.0)),
+    "polar, tall": (linalg.polar, general((4, 2), shift=1.0)),
+    "polar, wide": (linalg.polar, general((2, 4), shift=1.0)),
+    "polar, left": (lambda a: linalg.polar(a, side="left"), general((4, 2), shift=1.0)),
+    "polar, wide and left": (lambda a: linalg.polar(a, side="left"), general((2, 4), shift=1.0)),
+    "polar at a rotation": (linalg.polar, lambda rng, dtype: (np.eye(3, dtype=dtype)[[1, 2, 0]] + 1e-3 * drawn(rng, dtype, 3, 3),)),
+    "factors": (factors, general((3, 3), (3, 3), shift=2.0)),
+    "values": (values_of, general((3, 3), (3, 3), shift=2.0)),
+    "solve, her": (lambda a, b: linalg.solve(definite(a), b, assume_a="her"), general((3, 3), (3, 2))),
+    "solve, pos": (lambda a, b: linalg.solve(definite(a), b, assume_a="pos"), general((3, 3), (3,))),
+    "solve, sym": (lambda a, b: linalg.solve(a + a.T, b, assume_a="sym"), general((3, 3), (3,), shift=4.0)),
+    "pinv": (linalg.pinv, general((4, 2))),
+    "circulant": (linalg.circulant, general((4,))),
+    "hankel": (linalg.hankel, general((4,), (3,))),
+    "hankel of one": (linalg.hankel, general((4,))),
+    "companion": (linalg.companion, general((4,), shift=2.0)),
+    "leslie": (linalg.leslie, general((4,), (3,))),
+    "fiedler": (linalg.fiedler, general((4,))),
+    **{f"convolution_matrix, {mode}": (lambda a, mode=mode: linalg.convolution_matrix(a, 4, mode), general((3,)))
+       for mode in ("full", "valid", "same")},
+    "khatri_rao": (linalg.khatri_rao, general((2, 3), (4, 3))),
+}  # fmt: skip
+ALWAYS_REAL = {
+    "fractional_matrix_power"
+}  # of real matrices; SciPy's may be complex, without imaginary parts
 REAL = {"solve_circulant of many"}  # what is not of complex matrices
 STACKED = {
     *("solve_banded", "solve_banded of many", "solveh_banded", "solve_toeplitz of many"),
-    *("solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
+    *("sqrtm", "logm", "signm", "expm", "cosm", "tanm", "polar", "polar, wide", "pinv"),
+    *("circulant", "solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
 }
 
 
@@ -126,7 +196,7 @@ def test_values_and_derivatives(name: str, kind: str) -> None:
     ]
     for got, want in zip(parts(calque.jit(function)(*args)), parts(function(*args)), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
-        assert got.dtype == np.asarray(want).dtype
+        assert got.dtype == np.asarray(want).dtype or name in ALWAYS_REAL
     total, order = summed(function), tuple(range(len(args)))
     pushed = calque.jvp(total, tuple(args), tuple(along))[1]
     change = (total(*moved(args, along, 1e-5)) - total(*moved(args, along, -1e-5))) / 2e-5
@@ -177,3 +247,13 @@ def test_single_precision(name: str) -> None:
         ):
             assert got.dtype == np.asarray(want).dtype, name
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sqrtm", "logm"])
+def test_real_matrices_whose_function_is_complex_raise(name: str) -> None:
+    function = getattr(linalg, name)
+    negative = np.diag([-1.0, 2.0])
+    with pytest.raises(TypeError, match="complex128"):
+        calque.jit(lambda a: function(a))(negative)
+    found = calque.jit(lambda a: function(a.astype(complex)))(negative)
+    np.testing.assert_allclose(found, function(negative), atol=1e-15)

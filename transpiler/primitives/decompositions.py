@@ -160,7 +160,7 @@ def np_qr(a: Any, mode: str = "reduced") -> Any:
 # eigh
 
 
-def _real(x: Any) -> Any:
+def real_part(x: Any) -> Any:
     return np.real(x) if x.dtype.kind == "c" else x
 
 
@@ -173,7 +173,7 @@ def by_gaps(x: Any, w: Array) -> Any:
 def _eigh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot,), (w, v) = tangents, outs
     inner = adjoint(v) @ as_read(a_dot, args[0], params["uplo"]) @ v
-    return _real(np.diagonal(inner, axis1=-2, axis2=-1)), v @ by_gaps(inner, w)
+    return real_part(np.diagonal(inner, axis1=-2, axis2=-1)), v @ by_gaps(inner, w)
 
 
 @by_conjugates
@@ -215,7 +215,7 @@ def np_eigh(a: Any, UPLO: str = "L") -> Any:
 def _eigvalsh_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = np_eigh(args[0], params["uplo"]).eigenvectors
     change = np.sum(conjugated(v) * (as_read(tangents[0], args[0], params["uplo"]) @ v), axis=-2)
-    return (_real(change),)
+    return (real_part(change),)
 
 
 @by_conjugates
@@ -262,7 +262,7 @@ def _svd_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...
         left = left + 1j * np.imag(inner) * _unit(inner) / row
     u_dot = u @ left + (a_dot @ v - u @ inner) / row
     v_dot = v @ right + (adjoint(a_dot) @ u - v @ adjoint(inner)) / row
-    return u_dot, _real(np.diagonal(inner, axis1=-2, axis2=-1)), adjoint(v_dot)
+    return u_dot, real_part(np.diagonal(inner, axis1=-2, axis2=-1)), adjoint(v_dot)
 
 
 @by_conjugates
@@ -312,7 +312,7 @@ svd = opaque(
 
 def _svdvals_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     u, _, vt = apply(svd, args[0])
-    return (_real(np.sum(conjugated(u) * (tangents[0] @ adjoint(vt)), axis=-2)),)
+    return (real_part(np.sum(conjugated(u) * (tangents[0] @ adjoint(vt)), axis=-2)),)
 
 
 def _svdvals_gradient(s_bar: Any, a: Any) -> tuple[Any, ...]:
@@ -415,7 +415,8 @@ def _lstsq_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
         back = adjoint(a_dot) @ (adjoint(p) @ x)
         x_dot = x_dot + p @ (adjoint(p) @ (adjoint(a_dot) @ misfit)) + back - p @ (a @ back)
     if _is_tall(a):
-        residuals_dot = 2.0 * _real(np.sum(conjugated(_columns(misfit)) * _columns(right), axis=0))
+        products = conjugated(_columns(misfit)) * _columns(right)
+        residuals_dot = 2.0 * real_part(np.sum(products, axis=0))
     return x_dot, residuals_dot, None, s_dot
 
 

@@ -15,8 +15,14 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.primitives import decompositions
 from calque.transpiler.primitives.base import apply, opaque
-from calque.transpiler.primitives.decompositions import by_gaps, rows_to_columns
-from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.decompositions import (
+    by_gaps,
+    real_part,
+    rows_to_columns,
+    thin_dtypes,
+)
+from calque.transpiler.primitives.linalg import adjoint, by_conjugates, conjugated, real_dtype
+from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -26,7 +32,6 @@ from calque.transpiler.primitives.scipy_linalg import (
     matrix,
     options,
     positive,
-    real,
     refused,
     scipys,
     several,
@@ -61,6 +66,7 @@ eigh = opaque(
     decompositions.eigh.signature,
     spelled("eigh", **_USUAL),
     cupy=lambda args, p: f"np.linalg.eigh({{0}}{_half(p)})",
+    dtypes=lambda a: (real_dtype(a), linalg_dtype(a)),
     jvp=lambda dots, outs, args, p: decompositions.eigh.jvp(dots, outs, args, _uplo(p)),  # type: ignore[misc]
     vjp=lambda bars, outs, args, p: decompositions.eigh.vjp(bars, outs, args, _uplo(p)),  # type: ignore[misc]
     samples=_EIGH_CASES,
@@ -73,12 +79,14 @@ def _values_text(args: Any, params: dict[str, Any]) -> str:
 
 def _values_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = apply(eigh, args[0], **params)[1]
-    return (np.sum(v * (as_read(tangents[0], args[0], **_uplo(params)) @ v), axis=-2),)
+    moved = as_read(tangents[0], args[0], **_uplo(params)) @ v
+    return (real_part(np.sum(conjugated(v) * moved, axis=-2)),)
 
 
+@by_conjugates
 def _values_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     v = apply(eigh, args[0], **params)[1]
-    a_bar = (v * cotangents[0][..., None, :]) @ transposed(v)
+    a_bar = (v * cotangents[0][..., None, :]) @ adjoint(v)
     return (onto_read(a_bar, args[0], **_uplo(params)),)
 
 
@@ -88,6 +96,7 @@ eigenvalues = opaque(
     decompositions.eigvalsh.signature,
     _values_text,
     cupy=lambda args, p: f"np.linalg.eigvalsh({{0}}{_half(p)})",
+    dtypes=real_dtype,
     jvp=_values_jvp,
     vjp=_values_vjp,
     samples=_EIGH_CASES,
@@ -98,29 +107,30 @@ def _pair_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ..
     (a_dot, b_dot), (w, v) = tangents, outs
     inner = half = None
     if a_dot is not None:
-        inner = transposed(v) @ as_read(a_dot, args[0], **_uplo(params)) @ v
+        inner = adjoint(v) @ as_read(a_dot, args[0], **_uplo(params)) @ v
     if b_dot is not None:
-        metric = transposed(v) @ as_read(b_dot, args[1], **_uplo(params)) @ v
-        half, scaled = 0.5 * _diagonal(metric), metric * w[..., None, :]
+        metric = adjoint(v) @ as_read(b_dot, args[1], **_uplo(params)) @ v
+        half, scaled = 0.5 * real_part(_diagonal(metric)), metric * w[..., None, :]
         inner = -scaled if inner is None else inner - scaled
     v_dot = v @ by_gaps(inner, w)
-    return _diagonal(inner), v_dot if half is None else v_dot - v * half[..., None, :]
+    return real_part(_diagonal(inner)), v_dot if half is None else v_dot - v * half[..., None, :]
 
 
 def _diagonal(x: Any) -> Any:
     return np.diagonal(x, axis1=-2, axis2=-1)
 
 
+@by_conjugates
 def _pair_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (w_bar, v_bar), (w, v) = cotangents, outs
     unit = FUNCTIONS[np.eye](v.shape[-1], dtype=v.dtype)
     inner = None if w_bar is None else w_bar[..., None, :] * unit
     along: Any = 0.0
     if v_bar is not None:
-        turned = transposed(v) @ v_bar
+        turned = adjoint(v) @ v_bar
         inner = by_gaps(turned, w) if inner is None else inner + by_gaps(turned, w)
-        along = 0.5 * turned * unit
-    back, read = transposed(v), _uplo(params)
+        along = 0.5 * real_part(turned) * unit
+    back, read = adjoint(v), _uplo(params)
     a_bar, b_bar = v @ inner @ back, -(v @ (inner * w[..., None, :] + along) @ back)
     return (
         onto_read(symmetrized(a_bar), args[0], **read),
@@ -137,6 +147,7 @@ pair = opaque(
         "with c = np.linalg.inv(np.linalg.cholesky(b)): w, y = np.linalg.eigh(c @ a @ c.T), and"
         " the vectors are c.T @ y"
     ),
+    dtypes=lambda *both: (real_dtype(*both), linalg_dtype(*both)),
     jvp=_pair_jvp,
     vjp=_pair_vjp,
     samples=cases(
@@ -163,7 +174,7 @@ def _eigh(
     driver: Any = None,
 ) -> Any:
     check_hints("eigh", {"overwrite_a": overwrite_a, "overwrite_b": overwrite_b})
-    values, a = flag(eigvals_only, "eigvals_only"), real(matrix(a, "eigh"), "eigh")
+    values, a = flag(eigvals_only, "eigvals_only"), matrix(a, "eigh")
     if subset_by_value is not None:
         raise refused("eigh", "subset_by_value", "the length of the result depends on the data")
     if subset_by_index is not None and not values:
@@ -176,7 +187,7 @@ def _eigh(
     if b is None:
         found = on_stacks(eigenvalues if values else eigh, a, **how)
     else:
-        b = real(matrix(b, "eigh"), "eigh")
+        b = matrix(b, "eigh")
         found = on_stacks(pair, a, b, **how)
         found = found[0] if values else found
     if subset_by_index is not None:
@@ -207,6 +218,7 @@ svd = opaque(
     decompositions.svd.signature,
     lambda args, p: f"linalg.svd({{0}}, full_matrices=False{options(p, lapack_driver='gesdd')})",
     cupy="np.linalg.svd({0}, full_matrices=False)",
+    dtypes=thin_dtypes,
     jvp=decompositions.svd.jvp,
     vjp=decompositions.svd.vjp,
     samples=_SVD_CASES,
@@ -218,6 +230,7 @@ singular_values = opaque(
     decompositions.svdvals.signature,
     lambda args, p: f"linalg.svd({{0}}, compute_uv=False{options(p, lapack_driver='gesdd')})",
     cupy="np.linalg.svd({0}, compute_uv=False)",
+    dtypes=real_dtype,
     jvp=lambda dots, outs, args, params: decompositions.svdvals.jvp(dots, outs, args, {}),  # type: ignore[misc]
     vjp=lambda bars, outs, args, params: decompositions.svdvals.vjp(bars, outs, args, {}),  # type: ignore[misc]
     samples=_SVD_CASES,
@@ -229,6 +242,7 @@ full_svd = opaque(
     decompositions.full_svd.signature,
     spelled("svd", lapack_driver="gesdd"),
     cupy="np.linalg.svd({0})",
+    dtypes=thin_dtypes,
     jvp=decompositions.full_svd.jvp,
     vjp=decompositions.full_svd.vjp,
     samples=cases(case((3, 3), **_SVD), case(Drawn((2, 2), "f4"), **_SVD)),
@@ -245,7 +259,7 @@ def _svd(
     lapack_driver: Any = "gesdd",
 ) -> Any:
     check_hints("svd", {"overwrite_a": overwrite_a})
-    a = real(matrix(a, "svd"), "svd")
+    a = matrix(a, "svd")
     how = {"check_finite": flag(check_finite, "check_finite"), "lapack_driver": lapack_driver}
     if not flag(compute_uv, "compute_uv"):
         return on_stacks(singular_values, a, **how)
@@ -333,7 +347,7 @@ def _qr(
         raise refused("qr", f"mode={mode!r}", "give mode='economic'")
     if flag(pivoting, "pivoting"):
         raise refused("qr", "pivoting=True", "leave pivoting out")
-    a = real(matrix(a, "qr"), "qr")
+    a = matrix(a, "qr")
     how = {"check_finite": flag(check_finite, "check_finite")}
     if mode == "r":
         return (_triangular_factor(a, how),)

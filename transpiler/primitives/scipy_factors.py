@@ -14,7 +14,13 @@ from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, current
 from calque.transpiler.primitives import scipy_in_cupy
 from calque.transpiler.primitives.base import apply, opaque
-from calque.transpiler.primitives.linalg import SYSTEM, transposed
+from calque.transpiler.primitives.linalg import (
+    SYSTEM,
+    adjoint,
+    by_conjugates,
+    conjugated,
+    transposed,
+)
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -25,7 +31,6 @@ from calque.transpiler.primitives.scipy_linalg import (
     options,
     outer,
     positive,
-    real,
     regular,
     scipys,
     several,
@@ -54,23 +59,33 @@ def _substituted(c: Any, b: Any, lower: bool, turned: bool, unit: bool = False) 
 # cholesky
 
 
+def _divided(c: Any, b: Any, lower: bool, turned: bool) -> Any:
+    """``b`` over a triangle of ``c``, or over the adjoint of that."""
+    return _substituted(conjugated(c) if turned else c, b, lower, turned)
+
+
 def _factor_dot(a_dot: Any, a: Any, factor: Any, lower: bool) -> Any:
     """The tangent of a Cholesky factor."""
-    left = _substituted(factor, as_read(a_dot, a, "L" if lower else "U"), lower, not lower)
-    inner = _halved(_substituted(factor, transposed(left), lower, not lower), lower)
+    left = _divided(factor, as_read(a_dot, a, "L" if lower else "U"), lower, not lower)
+    inner = _halved(_divided(factor, adjoint(left), lower, not lower), lower)
     return factor @ inner if lower else inner @ factor
 
 
 def _factored_bar(c_bar: Any, a: Any, factor: Any, lower: bool) -> Any:
-    """The cotangent of a matrix, by that of its Cholesky factor."""
+    """The gradient by a matrix, from that by its Cholesky factor."""
     factor_bar = triangle(c_bar, lower)
     if lower:
-        inner = _halved(transposed(factor) @ factor_bar, True)
+        inner = _halved(adjoint(factor) @ factor_bar, True)
     else:
-        inner = _halved(factor @ transposed(factor_bar), True)
-    left = _substituted(factor, inner, lower, lower)
-    a_bar = symmetrized(_substituted(factor, transposed(left), lower, lower))
+        inner = _halved(factor @ adjoint(factor_bar), True)
+    left = _divided(factor, inner, lower, lower)
+    a_bar = symmetrized(_divided(factor, adjoint(left), lower, lower))
     return onto_read(a_bar, a, "L" if lower else "U")
+
+
+@by_conjugates
+def _cholesky_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
+    return (_factored_bar(cotangents[0], args[0], outs[0], params["lower"]),)
 
 
 _FACTOR_CASES = cases(
@@ -87,14 +102,14 @@ cholesky = opaque(
     spelled("cholesky", lower=False),
     cupy=lambda args, p: scipy_in_cupy.cholesky(p["lower"]),
     jvp=lambda dots, outs, args, p: (_factor_dot(dots[0], args[0], outs[0], p["lower"]),),
-    vjp=lambda bars, outs, args, p: (_factored_bar(bars[0], args[0], outs[0], p["lower"]),),
+    vjp=_cholesky_vjp,
     samples=_FACTOR_CASES,
 )
 
 
 def _decomposed(name: str, a: Any, lower: Any, overwrite_a: Any, check_finite: Any) -> Any:
     check_hints(name, {"overwrite_a": overwrite_a})
-    a = real(matrix(a, name), name)
+    a = matrix(a, name)
     return a, {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
 
 
@@ -119,6 +134,7 @@ def _cho_factor_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[A
     return (_factor_dot(a_dot, a, triangle(c, lower), lower) + _beside(a_dot, lower),)
 
 
+@by_conjugates
 def _cho_factor_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (c_bar,), (a,), (c,), lower = cotangents, args, outs, params["lower"]
     return (_factored_bar(c_bar, a, triangle(c, lower), lower) + _beside(c_bar, lower),)
@@ -150,18 +166,19 @@ def _cho_solve_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     if c_dot is not None:
         factor, factor_dot = triangle(c, lower), triangle(c_dot, lower)
         if lower:
-            change = factor_dot @ (factor.T @ x) + factor @ (factor_dot.T @ x)
+            change = factor_dot @ (adjoint(factor) @ x) + factor @ (adjoint(factor_dot) @ x)
         else:
-            change = factor_dot.T @ (factor @ x) + factor.T @ (factor_dot @ x)
+            change = adjoint(factor_dot) @ (factor @ x) + adjoint(factor) @ (factor_dot @ x)
         right = -change if b_dot is None else b_dot - change
     return (apply(cho_solve, c, right, **params),)
 
 
+@by_conjugates
 def _cho_solve_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_bar,), (c, _), (x,), lower = cotangents, args, outs, params["lower"]
     b_bar = apply(cho_solve, c, x_bar, **params)
-    product_bar, factor = outer(b_bar, x), triangle(c, lower)
-    both = product_bar + product_bar.T
+    product_bar, factor = outer(b_bar, conjugated(x)), triangle(c, lower)
+    both = product_bar + adjoint(product_bar)
     return -triangle(both @ factor if lower else factor @ both, lower), b_bar
 
 
@@ -174,7 +191,7 @@ cho_solve = opaque(
     lambda c, b, lower, check_finite: scipys("cho_solve")((c, lower), b, check_finite=check_finite),
     SYSTEM,
     _cho_solve_text,
-    cupy=lambda args, p: scipy_in_cupy.cho_solve(p["lower"]),
+    cupy=lambda args, p: scipy_in_cupy.cho_solve(p["lower"], args[0].type.dtype.kind == "c"),
     jvp=_cho_solve_jvp,
     vjp=_cho_solve_vjp,
     samples=cases(
@@ -191,7 +208,7 @@ cho_solve = opaque(
 def _cho_solve(c_and_lower: Any, b: Any, overwrite_b: Any = False, check_finite: Any = True) -> Any:
     check_hints("cho_solve", {"overwrite_b": overwrite_b})
     c, lower = c_and_lower
-    c, b = real(matrix(c, "cho_solve"), "cho_solve"), real(sides(b, "cho_solve"), "cho_solve")
+    c, b = matrix(c, "cho_solve"), sides(b, "cho_solve")
     how = {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
     return on_stacks(cho_solve, c, b, **how)
 

@@ -14,7 +14,7 @@ import numpy as np
 from calque.transpiler.primitives.record import Lacking
 
 
-def solve(params: dict[str, Any], symmetric: Collection[str]) -> str:
+def solve(params: dict[str, Any], symmetric: Collection[str], turned: str = ".T") -> str:
     """CuPy's text of ``solve``: CuPy reads both triangles of ``symmetric`` matrices, SciPy one.
 
     >>> solve({"assume_a": "pos", "lower": True}, ("pos",))
@@ -23,7 +23,7 @@ def solve(params: dict[str, Any], symmetric: Collection[str]) -> str:
     if params["assume_a"] not in symmetric:
         return "np.linalg.solve({0}, {1})"
     half, diagonal = ("tril", -1) if params["lower"] else ("triu", 1)
-    return f"np.linalg.solve(np.{half}({{0}}) + np.{half}({{0}}, {diagonal}).T, {{1}})"
+    return f"np.linalg.solve(np.{half}({{0}}) + np.{half}({{0}}, {diagonal}){turned}, {{1}})"
 
 
 def in_dtype(text: str, x: Any, dtype: np.dtype) -> str:
@@ -61,11 +61,12 @@ def cho_factor(lower: bool) -> str:
     return cholesky(lower) + (" + np.triu({0}, 1)" if lower else " + np.tril({0}, -1)")
 
 
-def cho_solve(lower: bool) -> str:
+def cho_solve(lower: bool, conjugate: bool = False) -> str:
     """A system with each of the factors.
 
     >>> cho_solve(False)
     'linalg.solve_triangular({0}, linalg.solve_triangular({0}, {1}, trans=1))'
     """
-    first, then = ("lower=True", ", trans=1, lower=True") if lower else ("trans=1", "")
+    turned = f"trans={2 if conjugate else 1}"
+    first, then = ("lower=True", f", {turned}, lower=True") if lower else (turned, "")
     return f"linalg.solve_triangular({{0}}, linalg.solve_triangular({{0}}, {{1}}, {first}){then})"

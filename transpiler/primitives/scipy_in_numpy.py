@@ -20,13 +20,15 @@ from calque.transpiler.primitives import (
     scipy_factors,
     scipy_linalg,
     scipy_matrices,
+    scipy_matrix_functions,
     scipy_systems,
 )
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
 from calque.transpiler.primitives.batched_axes import reduction
 from calque.transpiler.primitives.batched_products import stacked
-from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.linalg import adjoint, transposed
+from calque.transpiler.primitives.one_triangle import mirrored
 from calque.transpiler.primitives.scipy_linalg import finite, triangle
 from calque.transpiler.primitives.scipy_stacks import scipy_stacks
 
@@ -46,11 +48,11 @@ def _solve(over: Over, args: Args, params: Params) -> Any:
     a, b = (_checked(x, params) for x in args)
     if params["assume_a"] in ("sym", "her", "pos"):
         lower = params["lower"]
-        a = triangle(a, lower) + transposed(triangle(a, lower, 1))
+        a = mirrored(a, "L" if lower else "U")
     if params["assume_a"] != "pos":
         return over(a, b)
     factor = apply(decompositions.cholesky, a)
-    return over(transposed(factor), over(factor, b))
+    return over(adjoint(factor), over(factor, b))
 
 
 def _solve_triangular(over: Over, args: Args, params: Params) -> Any:
@@ -75,7 +77,7 @@ def _cho_factor(over: Over, args: Args, params: Params) -> Any:
 def _cho_solve(over: Over, args: Args, params: Params) -> Any:
     (c, b), lower = (_checked(x, params) for x in args), params["lower"]
     factor = triangle(c, lower)
-    first, second = (factor, transposed(factor)) if lower else (transposed(factor), factor)
+    first, second = (factor, adjoint(factor)) if lower else (adjoint(factor), factor)
     return over(second, over(first, b))
 
 
@@ -157,6 +159,8 @@ for _record in (
     *(scipy_eigen.eigh, scipy_eigen.eigenvalues, scipy_eigen.pair, scipy_linalg.pinv),
     *(scipy_factors.lu_factor, scipy_factors.lu_solve, scipy_eigen.full_qr),
     *(scipy_systems.solve_banded, scipy_systems.solveh_banded, scipy_systems.solve_toeplitz),
+    *(scipy_matrix_functions.logm, scipy_matrix_functions.fractional_matrix_power),
+    *(scipy_matrix_functions.sqrtm, scipy_matrix_functions.signm, scipy_matrix_functions.polar),
     *(scipy_equations.solve_sylvester, scipy_equations.discrete_lyapunov, scipy_equations.riccati),
 ):
     _record.batch = _own_stack(_record)

@@ -16,7 +16,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import linalg, norms, scipy_in_cupy
 from calque.transpiler.primitives.base import apply, opaque
-from calque.transpiler.primitives.linalg import transposed
+from calque.transpiler.primitives.linalg import adjoint, by_conjugates, conjugated, transposed
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
 from calque.transpiler.primitives.sampling import Drawn, case, cases
@@ -97,14 +97,6 @@ def for_lapack(x: Array, name: str) -> Array:
     return FUNCTIONS["cast"](x, np.dtype("f4")) if x.dtype == np.float16 else x
 
 
-def real(a: Array, name: str) -> Array:
-    """A matrix of real numbers, or an error."""
-    if a.dtype.kind == "c":
-        message = f"scipy.linalg.{name} of complex matrices has no rule."
-        raise UnsupportedFunction(message, current().origin)
-    return a
-
-
 def options(given: dict[str, Any], **usual: Any) -> str:
     """The keyword arguments that are not what SciPy takes for granted, as text."""
     usual.setdefault("check_finite", True)
@@ -170,11 +162,12 @@ def _solve_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, .
     return (apply(solve, a, right, **params),)
 
 
+@by_conjugates
 def _solve_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_bar,), (a, _), (x,) = cotangents, args, outs
     same = params["assume_a"] in _ONE_TRIANGLE
-    b_bar = apply(solve, a if same else transposed(a), x_bar, **params)
-    return _read(-outer(b_bar, x), a, params, onto_read), b_bar
+    b_bar = apply(solve, a if same else adjoint(a), x_bar, **params)
+    return _read(-outer(b_bar, conjugated(x)), a, params, onto_read), b_bar
 
 
 def positive(*shape: int, dtype: str = "f8") -> Drawn:
@@ -200,7 +193,9 @@ solve = opaque(
     _solved,
     linalg.SYSTEM,
     spelled("solve", 2, assume_a=None, lower=False),
-    cupy=lambda args, params: scipy_in_cupy.solve(params, _ONE_TRIANGLE),
+    cupy=lambda args, params: scipy_in_cupy.solve(
+        params, _ONE_TRIANGLE, ".T.conj()" if args[0].type.dtype.kind == "c" else ".T"
+    ),
     jvp=_solve_jvp,
     vjp=_solve_vjp,
     samples=cases(
@@ -233,8 +228,10 @@ def _solve(
     if assume_a not in _ASSUMED:
         raise refused("solve", f"assume_a={assume_a!r}", "leave assume_a out")
     assumed = _ASSUMED[assume_a]
-    if a.dtype.kind == "c" and (turned or assumed in ("her", "pos")):
-        raise refused("solve", f"a complex matrix and {'transposed' if turned else 'assume_a'}=")
+    if a.dtype.kind == "c" and turned:
+        raise refused("solve", "a complex matrix and transposed=")
+    if a.dtype.kind == "c" and assumed == "sym":
+        a, assumed = triangle(a, low) + linalg.transposed(triangle(a, low, 1)), None
     if turned:
         a, low = linalg.transposed(linalg.matrices(a, "solve", True)), not low
     low = low and assumed in _ONE_TRIANGLE
@@ -491,5 +488,5 @@ def _pinv(
     if flag(return_rank, "return_rank") or isinstance(atol, Array) or isinstance(rtol, Array):
         raise refused("pinv", "return_rank=True, or a run-time tolerance,")
     check = flag(check_finite, "check_finite")
-    a = real(matrix(a, "pinv"), "pinv")
+    a = matrix(a, "pinv")
     return on_stacks(pinv, a, atol=atol, rtol=rtol, check_finite=check)

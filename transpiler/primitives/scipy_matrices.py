@@ -24,7 +24,7 @@ from calque.transpiler.primitives.scipy_stacks import on_stacks
 _SINGLE, _COMPLEX = Drawn((2, 2), "f4"), Drawn((2, 2), "c16")
 
 
-def _doubled(a: Any, e: Any) -> Any:
+def doubled(a: Any, e: Any) -> Any:
     """``[[a, e], [0, a]]``, of stacks too."""
     low = np.concatenate([zeros_like(a), a], axis=-1)
     return np.concatenate([np.concatenate([a, e], axis=-1), low], axis=-2)
@@ -35,16 +35,16 @@ def along(a: Any, e: Any) -> Any:
     if a.ndim == 2:
         return apply(frechet, a, e)
     n = a.shape[-1]
-    return apply(expm, _doubled(a, e))[..., :n, n:]
+    return apply(expm, doubled(a, e))[..., :n, n:]
 
 
 def _frechet_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (a_dot, e_dot), (a, e) = tangents, args
     if a_dot is None:
         return (apply(frechet, a, e_dot),)
-    along = _doubled(a_dot, zeros_like(a) if e_dot is None else e_dot)
+    along = doubled(a_dot, zeros_like(a) if e_dot is None else e_dot)
     n = a.shape[-1]
-    return (apply(frechet, _doubled(a, e), along)[..., :n, n:],)
+    return (apply(frechet, doubled(a, e), along)[..., :n, n:],)
 
 
 def _frechet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def _frechet_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     none = zeros_like(a)
     above = np.concatenate([none, y_bar], axis=-1)
     whole = np.concatenate([above, np.concatenate([none, none], axis=-1)], axis=-2)
-    back = apply(frechet, transposed(_doubled(a, e)), whole)
+    back = apply(frechet, transposed(doubled(a, e)), whole)
     return back[..., :n, :n] + back[..., n:, n:], back[..., :n, n:]
 
 
@@ -131,7 +131,11 @@ def _vector(x: Any) -> Array:
 @means("scipy.linalg", "toeplitz")
 def _toeplitz(c: Any, r: Any = None) -> Any:
     column = _vector(c)
-    row = np.conj(column) if r is None else _vector(r)
+    return toeplitz_of(column, np.conj(column) if r is None else _vector(r))
+
+
+def toeplitz_of(column: Any, row: Any) -> Any:
+    """The matrix with this first column and this first row."""
     values = np.concatenate([column[::-1], row[1:]])
     down = FUNCTIONS[np.arange](column.shape[0] - 1, -1, -1)
     return values[down[:, None] + FUNCTIONS[np.arange](row.shape[0])]
