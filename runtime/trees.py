@@ -19,6 +19,7 @@ import optree
 
 from calque.runtime.fitting import Unfit, fitting, function_or_none, shown
 from calque.runtime.fitting import function as callable_
+from calque.runtime.options import UNSAID
 from calque.transpiler.ir import pytrees as nodes
 
 IsLeaf = Callable[[Any], bool] | None
@@ -175,7 +176,10 @@ def _up_to(structure: Any, other: Any, number: int) -> list[Any]:
 
 
 def tree_reduce(
-    function: Callable[[Any, Any], Any], tree: Any, *initializer: Any, is_leaf: IsLeaf = None
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    initializer: Any = UNSAID,
+    is_leaf: IsLeaf = None,
 ) -> Any:
     """The leaves joined from left to right, as ``jax.tree.reduce``.
 
@@ -186,12 +190,16 @@ def tree_reduce(
 
     >>> tree_reduce(lambda total, x: total + x, {"a": 1, "b": (2, 3)}, 10)
     16
+    >>> tree_reduce(max, {"a": 1, "b": (2, 3)}, initializer=5)
+    5
     """
     function = fitting(callable_, function, "tree_reduce", "function")
     leaves = tree_leaves(tree, is_leaf)
-    if not leaves and not initializer:
+    if initializer is not UNSAID:
+        return functools.reduce(function, leaves, initializer)
+    if not leaves:
         raise TypeError("tree_reduce: tree has no leaves, and there is no initializer")
-    return functools.reduce(function, leaves, *initializer)
+    return functools.reduce(function, leaves)
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
@@ -209,23 +217,47 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
     """A tree of trees turned inside out, as ``jax.tree.transpose``.
 
     ``outer_treedef`` is the structure outside, ``inner_treedef`` that of each of its leaves: it
-    becomes the one outside. Raises ValueError where the tree is of other structures.
+    becomes the one outside. None is that of the first of them, and the same tree must stand at
+    each. Raises ValueError where the tree is of other structures.
 
     ``pytree_to_transpose`` is the tree.
 
     >>> outer, inner = tree_structure((0, 0)), tree_structure({"a": 0, "b": 0})
     >>> tree_transpose(outer, inner, ({"a": 1, "b": 2}, {"a": 3, "b": 4}))
     {'a': (1, 3), 'b': (2, 4)}
+    >>> tree_transpose(outer, None, ([1, 2], [3, 4]))
+    [(1, 3), (2, 4)]
     """
     owner = "tree_transpose"
     outer = fitting(_structure, outer_treedef, owner, "outer_treedef")
-    inner = fitting(_structure, inner_treedef, owner, "inner_treedef")
+    if inner_treedef is not None:
+        fitting(_structure, inner_treedef, owner, "inner_treedef")
     try:
+        inner = _inner_structure(outer, inner_treedef, pytree_to_transpose)
         return optree.tree_transpose(outer, inner, pytree_to_transpose)
     except RecursionError:
         raise nodes.too_deep("pytree_to_transpose") from None
     except TypeError as error:
         raise ValueError(f"{owner}: pytree_to_transpose has another structure: {error}") from None
+
+
+def _inner_structure(outer: Any, inner: Any, tree: Any) -> Any:
+    """The structure of all subtrees that stand where ``outer`` has its leaves."""
+    owner = "tree_transpose"
+    try:
+        found = [tree_structure(part) for part in outer.flatten_up_to(tree)]
+    except ValueError as error:
+        raise ValueError(f"{owner}: pytree_to_transpose has another structure: {error}") from None
+    if inner is None and not found:
+        raise ValueError(f"{owner}: outer_treedef has no leaves: give inner_treedef")
+    inner = found[0] if inner is None else inner
+    wrong = [other for other in found if other != inner]
+    if wrong:
+        raise ValueError(
+            f"{owner}: pytree_to_transpose has another structure: {wrong[0]} stands where {inner} "
+            "is due"
+        )
+    return inner
 
 
 def tree_flatten_with_path(
@@ -266,9 +298,7 @@ def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPa
     return tree_flatten_with_path(tree, is_leaf)[0]
 
 
-def tree_map_with_path(
-    f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None
-) -> Any:
+def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """``f(path, leaf, ...)`` of corresponding leaves, as ``jax.tree.map_with_path``.
 
     ``rest`` are more trees, of the same structure. ``is_leaf``, a function of a subtree, says what
@@ -325,4 +355,3 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         return tree_unflatten(structure, made)
 
     return flat, unravel
-

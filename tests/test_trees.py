@@ -117,3 +117,35 @@ def test_dataclasses_have_paths() -> None:
         b: float
 
     assert [keystr(path) for path, _ in calque.tree_leaves_with_path([Layer(1.0, 2.0)])] == ["[0].w", "[0].b"]
+
+
+def test_reduce_takes_its_initializer_by_name() -> None:
+    def add(a, b):
+        return a + b
+
+    assert calque.tree_reduce(add, {"a": 1, "b": (2,)}, initializer=10) == 13
+    assert calque.tree_reduce(add, {}, initializer=10) == 10
+    assert calque.tree_reduce(lambda a, b: a or b, (None, [3]), initializer=None) == 3
+    assert calque.tree.reduce(add, [1, 2], 10) == 13
+
+    def loss(x):
+        return calque.tree_reduce(add, {"a": x, "b": x * x}, initializer=1.0)
+
+    assert calque.grad(loss)(3.0) == 7.0
+
+
+def test_transpose_finds_the_inner_structure() -> None:
+    outer = calque.tree_structure([0, 0])
+    rows = [{"a": 1, "b": (2, 3)}, {"a": 4, "b": (5, 6)}]
+    assert calque.tree_transpose(outer, None, rows) == {"a": [1, 4], "b": ([2, 5], [3, 6])}
+    with pytest.raises(ValueError, match="another structure"):
+        calque.tree_transpose(outer, None, [{"a": 1}, {"b": 1}])
+    with pytest.raises(ValueError, match="another structure"):
+        calque.tree_transpose(outer, None, {"a": 1})
+    with pytest.raises(ValueError, match="no leaves"):
+        calque.tree_transpose(calque.tree_structure([]), None, [])
+
+    def f(x):
+        return calque.tree_transpose(outer, None, [{"a": x}, {"a": x**2}])["a"][1]
+
+    assert calque.grad(f)(3.0) == 6.0

@@ -86,7 +86,8 @@ def jet(
     ``series[k]`` has the derivatives of order ``k + 1`` of the primals.
     """
     inner = interpret_inner(machine, function, primals, {}, range(len(primals)), False, node)
-    count, curve, latest = len(inner.params), {}, inner.params
+    count, latest = len(inner.params), inner.params
+    curve: dict[Var, Any] = {}
     given = [_leaves_like(inner, terms, machine) for terms in series]
     for terms in given:
         made = [Var(type_of(t), None, machine.builder.origin) for t in terms]
