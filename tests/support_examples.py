@@ -176,7 +176,15 @@ NUMPY = {
     **{
         name: f"np.{name}(i, 2)"
         for name in (
-            *("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm"),
+            *(
+                "bitwise_and",
+                "bitwise_or",
+                "bitwise_xor",
+                "left_shift",
+                "right_shift",
+                "gcd",
+                "lcm",
+            ),
             *("bitwise_left_shift", "bitwise_right_shift"),
         )
     },
@@ -217,6 +225,10 @@ FFT = {
     "rfftfreq": "np.fft.rfftfreq(6) * x",
 }
 SPECIAL = {
+    "bdtr": "special.bdtr(2, 5, x)",
+    "pdtr": "special.pdtr(2, x)",
+    "pdtrc": "special.pdtrc(2, x)",
+    "ndtri_exp": "special.ndtri_exp(-x)",
     "polygamma": "special.polygamma(1, x)",
     "logsumexp": "special.logsumexp(x, axis=1)",
     "softmax": "special.softmax(x, axis=1)",

@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.frontend.library.scipy_twins import twin, twin_of_instances
+from calque.transpiler.frontend.library.scipy_twins import twin
 from calque.transpiler.primitives import scipy_stats as masks
 from calque.transpiler.primitives.scipy_stats import both, chosen, parameters
 
 # the formulas of these give what SciPy gives at infinity too, and of probabilities that are none
 _WHOLE = {"norm"}
-# the formulas of these give a number for a NaN
-_NUMBER_FOR_NAN = {"trapezoid", "trapz", "pearson3", "recipinvgauss"}
+# the formulas of these give NaN for a NaN
+_NAN_FOR_NAN = frozenset(
+    """norm expon uniform laplace logistic cauchy lognorm weibull_min weibull_max gumbel_r gumbel_l
+    pareto t chi2 f gamma invgamma beta truncnorm halfnorm rayleigh maxwell""".split()
+)
 
 
 @twin("scipy.stats._distn_infrastructure", "rv_generic._get_support")
@@ -81,9 +84,9 @@ def density(dist: Any, formula: Callable[..., Any], z: Any, shapes: Any, outside
 
 def kept_nan(dist: Any, z: Any, found: Any) -> Any:
     """The result of a formula; NaN for a NaN."""
-    if dist.name in _NUMBER_FOR_NAN or not masks.is_public(dist):
-        return np.where(np.isnan(z), np.nan, found)
-    return found
+    if dist.name in _NAN_FOR_NAN and masks.is_public(dist):
+        return found
+    return np.where(np.isnan(z), np.nan, found)
 
 
 def probability(
@@ -177,50 +180,3 @@ def ppf(dist: Any, q: Any, *args: Any, **kwds: Any) -> Any:
 def isf(dist: Any, q: Any, *args: Any, **kwds: Any) -> Any:
     """The number of which ``sf`` is q."""
     return quantile(dist, dist._isf, q, parameters(dist, args, kwds), (1.0, 0.0))
-
-
-class FrozenDistribution:
-    """A distribution with its parameters; its methods are those of the distribution."""
-
-    def __init__(self, dist: Any, args: Any, kwds: Any):
-        self.dist, self.args, self.kwds = dist, args, kwds
-
-    def pdf(self, x: Any) -> Any:
-        """The density."""
-        return self.dist.pdf(x, *self.args, **self.kwds)
-
-    def logpdf(self, x: Any) -> Any:
-        """The logarithm of the density."""
-        return self.dist.logpdf(x, *self.args, **self.kwds)
-
-    def cdf(self, x: Any) -> Any:
-        """The probability of what is less than or equal to x."""
-        return self.dist.cdf(x, *self.args, **self.kwds)
-
-    def logcdf(self, x: Any) -> Any:
-        """The logarithm of ``cdf``."""
-        return self.dist.logcdf(x, *self.args, **self.kwds)
-
-    def sf(self, x: Any) -> Any:
-        """The probability of what is greater than x."""
-        return self.dist.sf(x, *self.args, **self.kwds)
-
-    def logsf(self, x: Any) -> Any:
-        """The logarithm of ``sf``."""
-        return self.dist.logsf(x, *self.args, **self.kwds)
-
-    def ppf(self, q: Any) -> Any:
-        """The number of which ``cdf`` is q."""
-        return self.dist.ppf(q, *self.args, **self.kwds)
-
-    def isf(self, q: Any) -> Any:
-        """The number of which ``sf`` is q."""
-        return self.dist.isf(q, *self.args, **self.kwds)
-
-
-@twin("scipy.stats", "rv_continuous.freeze")
-@twin_of_instances("scipy.stats", "rv_continuous")
-def freeze(dist: Any, *args: Any, **kwds: Any) -> FrozenDistribution:
-    """The distribution with these parameters."""
-    parameters(dist, args, kwds)  # SciPy's error for wrong ones
-    return FrozenDistribution(dist, args, kwds)

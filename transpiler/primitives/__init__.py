@@ -11,6 +11,7 @@ from types import FunctionType
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     axes,
+    boost_probabilities,
     checked_numbers,
     complexes,
     compositions,
@@ -53,6 +54,7 @@ from calque.transpiler.primitives import (
     signals,
     sorting,
     special,
+    special_probabilities,
     statistics,
     summing,
     systems,
@@ -86,6 +88,7 @@ __all__ = [
     "batched_axes",
     "batched_indexing",
     "batched_products",
+    "boost_probabilities",
     "checked_numbers",
     "complexes",
     "compositions",
@@ -135,6 +138,7 @@ __all__ = [
     "signals",
     "sorting",
     "special",
+    "special_probabilities",
     "statistics",
     "summing",
     "systems",

@@ -127,9 +127,20 @@ def above(z: Any, high: Any, closed: bool) -> Any:
 
 def point_inside(low: Any, high: Any) -> Any:
     """A number between the ends of a support."""
-    if is_number(high, math.inf):
-        return 1.0 if is_number(low, -math.inf) else low + 1.0
-    return high - 1.0 if is_number(low, -math.inf) else 0.5 * (low + high)
+    first, last = _is_endless(low), _is_endless(high)
+    one_sided = chosen(last, chosen(first, 1.0, low + 1.0), high - 1.0)
+    if is_truth(first) and is_truth(last):
+        return one_sided if first or last else 0.5 * (low + high)
+    return np.where(np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), one_sided)
+
+
+def whole_number_inside(low: Any) -> Any:
+    """A whole number of the support of a discrete distribution, from its start."""
+    return 0.0 if is_number(low, -math.inf) else low
+
+
+def _is_endless(end: Any) -> Any:
+    return np.isinf(end) if isinstance(end, (Array, np.ndarray)) else math.isinf(end)
 
 
 def is_open(dist: Any) -> bool:

@@ -8,6 +8,7 @@ Read ``threefry`` and ``bits``, then ``uniforms`` and ``normals``.
 from calque.transpiler.prng.bits import bits_of, fold_in, key, split
 from calque.transpiler.prng.counts import binomial, poisson
 from calque.transpiler.prng.gammas import gamma, gamma_slope, log_gamma_slope, loggamma
+from calque.transpiler.prng.incomplete_betas import betainc_by_a, betainc_by_b
 from calque.transpiler.prng.normals import erf, erfinv, normal
 from calque.transpiler.prng.standard import (
     cauchy,
@@ -22,6 +23,8 @@ from calque.transpiler.prng.standard import (
 from calque.transpiler.prng.uniforms import between, order, randint, uniform
 
 __all__ = [
+    "betainc_by_a",
+    "betainc_by_b",
     "between",
     "binomial",
     "bits_of",

@@ -62,6 +62,7 @@ SCIPY_MODULES = (
     "ndimage",
     "signal",
     "special",
+    "stats",
 )  # as names of primitives have them
 _FEW_SPLITS = 6
 # builtins that the text calls and that a user may have used as a variable's name

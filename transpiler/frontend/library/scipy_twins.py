@@ -83,8 +83,8 @@ def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
             continue
         for path, made in twins.items():
             try:
-                named = operator.attrgetter(path)(sys.modules[module])
-            except AttributeError:  # this version of SciPy does not have it
+                named = _own_attribute(sys.modules[module], path)
+            except (AttributeError, KeyError):  # this version of SciPy does not have it
                 continue
             if wanted in (named, inspect.unwrap(named)):
                 found = _FOUND[id(table), wanted] = made or inspect.unwrap(named)
@@ -99,6 +99,13 @@ def _twin_of_instance(instance: Any) -> Any:
         if found is not None:
             return found
     return None
+
+
+def _own_attribute(module: Any, path: str) -> Any:
+    """The value at a path; of a class what it defines itself, not what it inherits."""
+    owner, _, name = path.rpartition(".")
+    place = operator.attrgetter(owner)(module) if owner else module
+    return vars(place)[name] if isinstance(place, type) else getattr(place, name)
 
 
 def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
