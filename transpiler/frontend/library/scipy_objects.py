@@ -38,7 +38,9 @@ def is_frozen(owner: Any) -> bool:
 
 def is_distribution(value: Any) -> bool:
     """True for a distribution of ``scipy.stats``, or a copy, which nobody changes."""
-    return is_scipys(value) and any(c.__name__ == "rv_generic" for c in type(value).__mro__)
+    return is_scipys(value) and any(
+        c.__name__ in ("rv_generic", "multi_rv_generic") for c in type(value).__mro__
+    )
 
 
 def _numpys(name: str) -> str | None:

@@ -1,0 +1,169 @@
+"""Multivariate distributions of ``scipy.stats``: normal, Student's, Dirichlet's and Wishart's.
+
+Densities follow from the Cholesky factor of the covariance, which must be positive definite, as it
+must in SciPy unless ``allow_singular`` is said.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.frontend.library.scipy_twins import twin, twin_of_instances
+
+_MODULE = "scipy.stats._multivariate"
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+def matrix_of(spread: Any, dim: int) -> Any:
+    """A covariance matrix: of a number a multiple of the unit matrix, of a vector the diagonal."""
+    spread = np.asarray(spread)
+    if spread.ndim == 0:
+        return spread * np.eye(dim)
+    return np.diag(spread) if spread.ndim == 1 else spread
+
+
+def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any, int]:
+    """Mahalanobis distances, squared, the logarithm of the determinant, and the dimension."""
+    if singular:
+        raise NotImplementedError(
+            "allow_singular=True has no derivative: leave it out, or add a small number to the "
+            "diagonal"
+        )
+    dim = np.size(center) if center is not None else 1
+    if np.ndim(spread) == 2:
+        dim = np.shape(spread)[0]
+    elif np.ndim(spread) == 1 and np.size(spread) != dim:
+        raise ValueError(f"A vector of {np.size(spread)} variances needs a mean of that length.")
+    x = np.asarray(x)
+    if x.ndim == 1 and dim == 1:
+        x = x[:, np.newaxis]
+    off = x if center is None else x - np.reshape(center, (dim,))
+    factor = np.linalg.cholesky(matrix_of(spread, dim))
+    rows = np.reshape(off, (-1, dim))
+    z = np.linalg.solve(factor, rows.T)
+    found = np.reshape(np.sum(z**2, axis=0), off.shape[:-1])
+    return found, 2.0 * np.sum(np.log(np.diag(factor))), dim
+
+
+@twin(_MODULE, "multivariate_normal_gen.logpdf")
+def logpdf_of_normals(
+    dist: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: Any = False
+) -> Any:
+    """The logarithm of the density."""
+    square, determinant, dim = distances(x, mean, cov, allow_singular)
+    return -0.5 * (dim * _LOG_2PI + determinant + square)
+
+
+@twin(_MODULE, "multivariate_normal_gen.pdf")
+def pdf_of_normals(
+    dist: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: Any = False
+) -> Any:
+    """The density."""
+    return np.exp(logpdf_of_normals(dist, x, mean, cov, allow_singular))
+
+
+@twin(_MODULE, "multivariate_normal_gen.entropy")
+def entropy_of_normals(dist: Any, mean: Any = None, cov: Any = 1) -> Any:
+    """The differential entropy."""
+    center = np.zeros(np.shape(cov)[0]) if mean is None and np.ndim(cov) else mean
+    zero = 0.0 if center is None else center
+    _, determinant, dim = distances(np.zeros(np.shape(zero)), center, cov, False)
+    return 0.5 * (dim * (_LOG_2PI + 1.0) + determinant)
+
+
+@twin(_MODULE, "multivariate_t_gen.logpdf")
+def logpdf_of_students(
+    dist: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: Any = False
+) -> Any:
+    """The logarithm of the density."""
+    from scipy import special
+
+    square, determinant, dim = distances(x, loc, shape, allow_singular)
+    half = 0.5 * (df + dim)
+    front = special.gammaln(half) - special.gammaln(0.5 * df) - 0.5 * dim * np.log(df * math.pi)
+    return front - 0.5 * determinant - half * np.log1p(square / df)
+
+
+@twin(_MODULE, "multivariate_t_gen.pdf")
+def pdf_of_students(
+    dist: Any, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: Any = False
+) -> Any:
+    """The density."""
+    return np.exp(logpdf_of_students(dist, x, loc, shape, df, allow_singular))
+
+
+@twin(_MODULE, "dirichlet_gen.logpdf")
+def logpdf_of_shares(dist: Any, x: Any, alpha: Any) -> Any:
+    """The logarithm of the density at shares that sum to 1; the last one may be left out."""
+    from scipy import special
+
+    x, alpha = np.asarray(x), np.asarray(alpha)
+    if x.shape[0] + 1 == alpha.shape[0]:
+        x = np.concatenate([x, 1.0 - np.sum(x, axis=0, keepdims=True)])
+    if x.shape[0] != alpha.shape[0]:
+        raise ValueError(
+            "Vector 'x' must have either the same number of entries as, or one entry fewer than, "
+            f"parameter vector 'a', but alpha.shape = {alpha.shape} and x.shape = {x.shape}."
+        )
+    if np.any(np.abs(np.sum(x, axis=0) - 1.0) > 1e-9) or np.any(x < 0.0):
+        raise ValueError("The input vector 'x' must lie within the normal simplex.")
+    if np.any(alpha <= 0.0):
+        raise ValueError("All parameters must be greater than 0")
+    front = special.gammaln(np.sum(alpha)) - np.sum(special.gammaln(alpha))
+    return front + np.sum(special.xlogy((alpha - 1.0), x.T).T, axis=0)
+
+
+@twin(_MODULE, "dirichlet_gen.pdf")
+def pdf_of_shares(dist: Any, x: Any, alpha: Any) -> Any:
+    """The density at shares that sum to 1."""
+    return np.exp(logpdf_of_shares(dist, x, alpha))
+
+
+@twin(_MODULE, "wishart_gen.logpdf")
+def logpdf_of_matrices(dist: Any, x: Any, df: Any, scale: Any) -> Any:
+    """The logarithm of the density at a matrix, or at matrices along the last axis."""
+    from scipy import special
+
+    x, scale = np.asarray(x), np.asarray(scale)
+    dim = scale.shape[0]
+    x = np.moveaxis(x, -1, 0) if x.ndim == 3 else x
+    total = np.trace(np.linalg.solve(scale, x), axis1=-2, axis2=-1)
+    orders = 0.5 * (df - np.arange(dim))
+    gammas = 0.25 * dim * (dim - 1) * math.log(math.pi) + np.sum(special.gammaln(orders))
+    front = 0.5 * df * (dim * math.log(2.0) + np.linalg.slogdet(scale)[1]) + gammas
+    return 0.5 * (df - dim - 1) * np.linalg.slogdet(x)[1] - 0.5 * total - front
+
+
+@twin(_MODULE, "wishart_gen.pdf")
+def pdf_of_matrices(dist: Any, x: Any, df: Any, scale: Any) -> Any:
+    """The density at a matrix, or at matrices along the last axis."""
+    return np.exp(logpdf_of_matrices(dist, x, df, scale))
+
+
+class FrozenMultivariate:
+    """A multivariate distribution with its parameters."""
+
+    def __init__(self, dist: Any, args: Any, kwds: Any):
+        self.dist, self.args, self.kwds = dist, args, kwds
+
+    def logpdf(self, x: Any) -> Any:
+        """The logarithm of the density."""
+        return self.dist.logpdf(x, *self.args, **self.kwds)
+
+    def pdf(self, x: Any) -> Any:
+        """The density."""
+        return self.dist.pdf(x, *self.args, **self.kwds)
+
+    def rvs(self, size: Any = 1, random_state: Any = None) -> Any:
+        """Random numbers."""
+        return self.dist.rvs(*self.args, **self.kwds)
+
+
+@twin_of_instances(_MODULE, "multivariate_normal_gen", "multivariate_t_gen")
+@twin_of_instances(_MODULE, "dirichlet_gen", "wishart_gen")
+def freeze_multivariate(dist: Any, *args: Any, **kwds: Any) -> FrozenMultivariate:
+    """The distribution with these parameters."""
+    return FrozenMultivariate(dist, args, kwds)

@@ -1,0 +1,74 @@
+"""Multivariate distributions of ``scipy.stats``, against SciPy and differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+stats = pytest.importorskip("scipy.stats")
+normal, student = stats.multivariate_normal, stats.multivariate_t
+
+ROOT = np.array([[1.2, 0.0, 0.0], [0.3, 0.9, 0.0], [-0.4, 0.2, 0.7]])
+X = np.array([[0.1, 0.5, -0.3], [1.0, -0.2, 0.4]])
+CENTER = np.array([0.2, 0.1, -0.1])
+PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "normal": (lambda x, m, r: normal.logpdf(x, m, r @ r.T), (X, CENTER, ROOT)),
+    "normal's density": (lambda x, m, r: normal.pdf(x, mean=m, cov=r @ r.T), (X, CENTER, ROOT)),
+    "normal of a number": (lambda x, m, s: normal.logpdf(x, m, s), (X, CENTER, 1.7)),
+    "normal of variances": (
+        lambda x, m, v: normal.logpdf(x, m, cov=v),
+        (X, CENTER, np.array([1.0, 2.0, 0.5])),
+    ),
+    "normal of one axis": (lambda x, m, s: normal.logpdf(x, m, s), (X[0], 0.2, 1.7)),
+    "frozen normal": (lambda x, m, r: normal(m, r @ r.T).logpdf(x[0]), (X, CENTER, ROOT)),
+    "Student": (lambda x, m, r, df: student.logpdf(x, m, r @ r.T, df), (X, CENTER, ROOT, 4.3)),
+    "Student's density": (lambda x, m, r: student.pdf(x, m, r @ r.T, 3), (X, CENTER, ROOT)),
+    "Dirichlet": (
+        lambda x, a: stats.dirichlet.logpdf(x, a),
+        (np.array([0.2, 0.5]), np.array([1.5, 2.0, 0.8])),
+    ),
+    "Dirichlet of several": (
+        lambda x, a: stats.dirichlet.pdf(x, a),
+        (np.array([[0.2, 0.1], [0.5, 0.3]]), np.array([1.5, 2.0, 0.8])),
+    ),
+    "Wishart": (lambda r, df, s: stats.wishart.logpdf(r @ r.T, df, s @ s.T), (ROOT, 4.5, ROOT.T)),
+    "frozen Wishart": (lambda r, df: stats.wishart(df, np.eye(3)).pdf(r @ r.T), (ROOT, 4.5)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_densities(name: str) -> None:
+    f, args = PROGRAMS[name]
+    np.testing.assert_allclose(calque.jit(f)(*args), f(*args), rtol=1e-11)
+    assert np.shape(calque.jit(f)(*args)) == np.shape(f(*args))
+    found = calque.grad(lambda *a: np.sum(f(*a)), argnums=tuple(range(len(args))))(*args)
+    for k, got in enumerate(found):
+        given = np.asarray(args[k], float)
+        for place in np.ndindex(given.shape):
+            step = np.zeros(given.shape)
+            step[place] = 1e-6
+            high, low = (f(*args[:k], given + s, *args[k + 1 :]) for s in (step, -step))
+            want = np.sum(high - low) / 2e-6
+            np.testing.assert_allclose(np.asarray(got)[place], want, rtol=1e-6, atol=1e-8)
+
+
+def test_batches_and_errors() -> None:
+    f = lambda x, r: normal.logpdf(x, CENTER, r @ r.T)
+    mapped = calque.vmap(f, in_axes=(None, 0))(X[0], np.stack([ROOT, 2.0 * ROOT]))
+    np.testing.assert_allclose(mapped, [f(X[0], ROOT), f(X[0], 2.0 * ROOT)], rtol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError):
+        calque.grad(lambda c: normal.logpdf(X[0], CENTER, c))(np.ones((3, 3)) - np.eye(3))
+    with pytest.raises(ValueError, match="number of entries"):
+        calque.grad(lambda x: stats.dirichlet.logpdf(x, np.ones(5)))(np.array([0.2, 0.8]))
+    for wrong in (np.array([0.7, 0.8]), np.array([-0.1, 1.1])):
+        with pytest.raises(ValueError, match="simplex"):
+            calque.grad(lambda x: stats.dirichlet.logpdf(x, np.ones(2)))(wrong)
+    shares = np.array([[0.2, 0.8], [0.5, 0.5]])
+    f = lambda x, a: stats.dirichlet.logpdf(x, a)
+    alpha = np.array([1.5, 2.5])
+    mapped = calque.vmap(calque.grad(f, 1), in_axes=(0, None))(shares, alpha)
+    np.testing.assert_allclose(mapped, [calque.grad(f, 1)(x, alpha) for x in shares], rtol=1e-12)
