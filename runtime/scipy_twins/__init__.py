@@ -9,6 +9,7 @@ from __future__ import annotations
 from calque.runtime.scipy_twins import (
     array_modules,
     continuous_distributions,
+    descriptive_statistics,
     differential_equations,
     discrete_distributions,
     distances,
@@ -28,6 +29,7 @@ from calque.runtime.scipy_twins import (
 __all__ = [
     "array_modules",
     "continuous_distributions",
+    "descriptive_statistics",
     "differential_equations",
     "discrete_distributions",
     "distances",
