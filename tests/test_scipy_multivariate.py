@@ -56,6 +56,16 @@ def test_densities(name: str) -> None:
             np.testing.assert_allclose(np.asarray(got)[place], want, rtol=1e-6, atol=1e-8)
 
 
+PRIOR = normal(CENTER, ROOT @ ROOT.T)
+
+
+def test_frozen_outside() -> None:
+    f = lambda x: PRIOR.logpdf(x) + PRIOR.pdf(x)
+    np.testing.assert_allclose(calque.jit(f)(X[0]), f(X[0]), rtol=1e-12)
+    want = [(f(X[0] + s) - f(X[0] - s)) / 2e-6 for s in 1e-6 * np.eye(3)]
+    np.testing.assert_allclose(calque.grad(f)(X[0]), want, rtol=1e-7)
+
+
 def test_batches_and_errors() -> None:
     f = lambda x, r: normal.logpdf(x, CENTER, r @ r.T)
     mapped = calque.vmap(f, in_axes=(None, 0))(X[0], np.stack([ROOT, 2.0 * ROOT]))

@@ -73,5 +73,8 @@ def lazy_select(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -
     """The choice of the first condition that holds, of each element."""
     found = default
     for cond, choice in list(zip(condlist, choicelist, strict=True))[::-1]:
-        found = chosen_by(cond, lambda c=choice: c(*arrays), lambda f=found: f)
+        if is_truth(cond):
+            found = choice(*arrays) if cond else found
+        else:
+            found = np.where(cond, choice(*arrays), found)
     return found

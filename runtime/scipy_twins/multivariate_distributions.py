@@ -167,3 +167,17 @@ class FrozenMultivariate:
 def freeze_multivariate(dist: Any, *args: Any, **kwds: Any) -> FrozenMultivariate:
     """The distribution with these parameters."""
     return FrozenMultivariate(dist, args, kwds)
+
+
+@twin(_MODULE, "multivariate_normal_frozen.logpdf")
+def logpdf_of_frozen_normals(frozen: Any, x: Any) -> Any:
+    """The logarithm of the density of a distribution that was made outside."""
+    return logpdf_of_normals(
+        None, x, frozen.mean, frozen.cov_object._covariance, frozen.allow_singular
+    )
+
+
+@twin(_MODULE, "multivariate_normal_frozen.pdf")
+def pdf_of_frozen_normals(frozen: Any, x: Any) -> Any:
+    """The density of a distribution that was made outside."""
+    return np.exp(logpdf_of_frozen_normals(frozen, x))

@@ -14,7 +14,7 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 _TRUTH = (bool, np.bool_)
 
 
-def real_numbers(x: Any) -> Array:
+def real_numbers(x: Any) -> Any:
     """The places, or probabilities, of a call as an array."""
     x = FUNCTIONS[np.asarray](x)
     if x.dtype.kind not in "biuf":

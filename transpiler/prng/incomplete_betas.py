@@ -40,7 +40,7 @@ def _by_parameters(a: Any, b: Any, x: Any) -> tuple[Any, Any]:
     by_b[far], by_a[far] = -_slopes(b[far], a[far], 1.0 - x[far])
     ends = valid & ((x == 0) | (x == 1))
     by_a[ends] = by_b[ends] = 0.0
-    return tuple(v.reshape(shape).astype(dtype)[()] for v in (by_a, by_b))
+    return by_a.reshape(shape).astype(dtype)[()], by_b.reshape(shape).astype(dtype)[()]
 
 
 def _slopes(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarray:
