@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from signal_checks import check, check_value, data
+from signal_checks import check, check_batch, check_derivatives, check_value, data
 
 signal = pytest.importorskip("scipy.signal")
 
@@ -56,6 +56,7 @@ BOUNDARIES = {
     for boundary in ("fill", "wrap", "symm")
     for size in (2, 3)
 } | {"fillvalue": (_of("convolve2d", fillvalue=1.5), data(4, 5), data(2, 2))}
+SIGNAL = data(40)
 A = np.array([2.0, -0.6, 0.3])
 ROWS, STATES = data(3, 8), data(3, 3)
 SOS = np.array([[0.2, 0.3, 0.1, 1.0, -0.5, 0.2], [1.0, 0.2, 0.4, 1.0, 0.1, 0.3]])
@@ -92,6 +93,36 @@ FILTERS = {
         ROWS,
     ),
 }
+B2, A2 = signal.butter(2, 0.3)
+READ = {
+    "filtfilt": lambda x: signal.filtfilt(B2, A2, x),
+    "sosfiltfilt": lambda x: signal.sosfiltfilt(SOS, x, padlen=5),
+    "detrend": lambda x: signal.detrend(x),
+    "detrend parts": lambda x: signal.detrend(x, bp=[10]),
+    "detrend constant": lambda x: signal.detrend(x, type="constant"),
+    "hilbert": lambda x: np.abs(signal.hilbert(x)),
+    "resample": lambda x: signal.resample(x, 21),
+    "resample_poly": lambda x: signal.resample_poly(x, 3, 2),
+    "decimate": lambda x: signal.decimate(x, 2),
+    "upfirdn": lambda x: signal.upfirdn([0.5, 1.0, 0.3], x, 3, 2),
+    "wiener": lambda x: signal.wiener(x, 5),
+    "medfilt": lambda x: signal.medfilt(x, 5),
+    "freqz": lambda x: np.abs(signal.freqz(x[:3], x[3:6], 8)[1]),
+    "chirp": lambda x: signal.chirp(x, x[0], 2.0, x[1]),
+    "gausspulse": lambda x: signal.gausspulse(x, 3.0),
+    "sawtooth": lambda x: signal.sawtooth(x, 0.3) * x,
+    "square": lambda x: signal.square(3.0 * x) * x,
+    "lfilter_zi": lambda x: signal.lfilter_zi(x[:4], np.array([2.0, -0.6, 0.3])),
+    "sosfilt_zi": lambda x: x[0] * signal.sosfilt_zi(SOS),
+    "window of the data's size": lambda x: x * signal.get_window("hamming", x.size),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_functions_that_are_read(name: str) -> None:
+    check_value(READ[name], SIGNAL, atol=1e-12)
+    check_derivatives(READ[name], SIGNAL, second=False)
+    check_batch(READ[name], SIGNAL, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)

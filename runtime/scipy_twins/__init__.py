@@ -23,6 +23,7 @@ from calque.runtime.scipy_twins import (
     root_finding,
     rotations,
     sampled_integrals,
+    signals,
     stiff_equations,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "root_finding",
     "rotations",
     "sampled_integrals",
+    "signals",
     "stiff_equations",
 ]

@@ -78,3 +78,10 @@ def lazy_select(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -
         else:
             found = np.where(cond, choice(*arrays), found)
     return found
+
+
+@twin("scipy._lib._array_api", "is_array_api_obj")
+@twin("scipy._lib.array_api_compat", "is_array_api_obj")
+def is_array_api_obj(x: Any) -> bool:
+    """True for an array."""
+    return hasattr(x, "shape")

@@ -187,8 +187,8 @@ def _along_others(primitive: Primitive) -> Callable[..., Any]:
 
 def _of_rows(args: Sequence[Any], batched: Sequence[bool], params: Params) -> Any:
     """With one operand for all examples a batch is one convolution more; else a loop."""
-    dims = [type_of(x).dims[has:] for x, has in zip(args, batched, strict=True)]
-    narrow = params["mode"] == "valid" and not _first_is_wider(*dims, range(len(dims[0])))
+    n, m = (type_of(x).dims[has:] for x, has in zip(args, batched, strict=True))
+    narrow = params["mode"] == "valid" and not _first_is_wider(n, m, range(len(n)))
     if all(batched) or narrow or (batched[1] and params["mode"] != "full"):
         return by_loop(convolve)(args, batched, params)
     a, v = (x if b else x[None] for x, b in zip(args, batched, strict=True))

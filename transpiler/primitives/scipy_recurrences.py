@@ -120,7 +120,7 @@ def _from_state(b: Array, a: Array, x: Array, zi: Array, axis: int) -> tuple[Any
     y = apply(lfilter, b, a, x, axis=axis)
     y = y + apply(lfilter, one, a, state[along(axis, slice(None, n))], axis=axis)
     after = state[along(axis, slice(n, None))]
-    for coefficients, z in ((b, x), (-a, y)):
+    for coefficients, z in ((b, x), (np.negative(a), y)):
         whole = _padded(z, coefficients.shape[0], axis, at_end=False)
         whole = _padded(whole, count, axis)
         tail = whole[along(axis, slice(n, None))]
@@ -157,7 +157,7 @@ def _sosfilt(sos: Any, x: Any, axis: Any = -1, zi: Any = None) -> Any:
     if not isinstance(sections, int):
         raise current().needs_dims([sections], "The number of sections of a filter")
     x = FUNCTIONS[np.asarray](operand(x))
-    ends = []
+    ends: list[Any] = []
     for k in range(sections):
         state = None if zi is None else zi[k]
         found = _lfilter(sos[k, :3], sos[k, 3:], x, axis, state)

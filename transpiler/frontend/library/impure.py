@@ -29,7 +29,8 @@ def refuse_impure(machine: Machine, function: Any, args: Args, kwargs: Kwargs, n
     name = getattr(function, "__name__", "")
     plain = module == "random" or type(owner).__module__ == "random"
     random = plain or isinstance(owner, (np.random.RandomState, np.random.Generator))
-    random = random or (name in ("rvs", "resample") and is_scipys(function))
+    drawn = name == "rvs" or (name == "resample" and module.startswith("scipy.stats"))
+    random = random or (drawn and is_scipys(function))
     if random or (module.startswith("numpy.random") and not isinstance(function, type)):
         values: dict[Any, Any] = dict(enumerate(args))
         values |= kwargs

@@ -1,0 +1,159 @@
+"""Signals of ``scipy.signal``: its own Python is read; these are what has no plain Python."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.frontend.library.scipy_twins import read_source, twin
+
+read_source(
+    "scipy.signal",
+    *("filtfilt", "sosfiltfilt", "hilbert", "wiener", "resample", "resample_poly", "decimate"),
+    *("freqz", "sosfreqz", "freqz_sos", "firwin"),
+    *("chirp", "gausspulse", "cheby1"),
+)
+
+
+@twin("scipy.signal", "medfilt")
+def medfilt(volume: Any, kernel_size: Any = None) -> Any:
+    """The median of each element's neighbours, zeros beyond the ends."""
+    volume = np.atleast_1d(np.asarray(volume))
+    sizes = _sizes(kernel_size, volume.ndim)
+    for size in sizes:
+        if size % 2 != 1:
+            raise ValueError("Each element of kernel_size should be odd.")
+    padded = np.pad(volume, [(size // 2, size // 2) for size in sizes])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, sizes)
+    flat = np.reshape(windows, (*volume.shape, -1))
+    return np.sort(flat, axis=-1)[..., flat.shape[-1] // 2]
+
+
+def _sizes(kernel_size: Any, count: int) -> tuple[int, ...]:
+    if kernel_size is None:
+        return (3,) * count
+    if isinstance(kernel_size, int):
+        return (kernel_size,) * count
+    return tuple(int(size) for size in kernel_size) * (count if len(kernel_size) == 1 else 1)
+
+
+@twin("scipy.signal", "sawtooth")
+def sawtooth(t: Any, width: Any = 1) -> Any:
+    """A wave that rises from -1 to 1 in the part ``width`` of a period, and falls in the rest."""
+    t, width = _wave(t, width)
+    place = np.mod(t, 2 * np.pi)
+    rises = place < width * 2 * np.pi
+    up = place / np.where(rises, np.pi * width, 1.0) - 1
+    down = (np.pi * (width + 1) - place) / np.where(rises, 1.0, np.pi * (1 - width))
+    return np.where((width > 1) | (width < 0), np.nan, np.where(rises, up, down))
+
+
+@twin("scipy.signal", "square")
+def square(t: Any, duty: Any = 0.5) -> Any:
+    """A wave that is 1 in the part ``duty`` of a period, and -1 in the rest."""
+    t, width = _wave(t, duty)
+    high = np.mod(t, 2 * np.pi) < width * 2 * np.pi
+    return np.where((width > 1) | (width < 0), np.nan, np.where(high, 1.0, -1.0))
+
+
+def _wave(t: Any, width: Any) -> tuple[Any, Any]:
+    """The places and the width, of float64 where the places are no smaller floats."""
+    t, width = np.asarray(t), np.asarray(width)
+    dtype = t.dtype if t.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    return t.astype(dtype), width.astype(dtype)
+
+
+@twin("scipy.signal", "upfirdn")
+def upfirdn(
+    h: Any,
+    x: Any,
+    up: int = 1,
+    down: int = 1,
+    axis: int = -1,
+    mode: str = "constant",
+    cval: Any = 0,
+) -> Any:
+    """Zeros between the elements, a filter, and one of ``down`` elements."""
+    import scipy.signal
+
+    h, x = np.asarray(h), np.asarray(x)
+    if h.ndim != 1 or h.size == 0:
+        raise ValueError("h must be 1-D with non-zero length")
+    if up < 1 or down < 1:
+        raise ValueError("Both up and down must be >= 1")
+    if mode not in (None, "constant") or cval != 0:
+        raise ValueError(
+            "upfirdn of a run-time value continues it with zeros only: mode='constant'"
+        )
+    x = np.moveaxis(x, axis, -1)
+    n = x.shape[-1]
+    spread = np.concatenate([x[..., None], np.zeros((*x.shape, up - 1), x.dtype)], axis=-1)
+    spread = np.reshape(spread, (*x.shape[:-1], n * up))[..., : (n - 1) * up + 1]
+    after = np.zeros((*x.shape[:-1], h.shape[0] - 1), x.dtype)
+    found = scipy.signal.lfilter(h, np.ones(1), np.concatenate([spread, after], axis=-1))
+    return np.moveaxis(found[..., ::down], -1, axis)
+
+
+@twin("scipy.signal", "detrend")
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False
+) -> Any:
+    """The data less their mean, or less the line of least squares in each part."""
+    if type not in ("linear", "l", "constant", "c"):
+        raise ValueError("Trend type must be 'linear' or 'constant'.")
+    data = np.asarray(data)
+    if data.dtype.kind not in "fc":
+        data = data.astype(np.float64)
+    if type in ("constant", "c"):
+        return data - np.mean(data, axis=axis, keepdims=True)
+    data = np.moveaxis(data, axis, -1)
+    count = data.shape[-1]
+    breaks = sorted({bp} - {0}) if isinstance(bp, int) else sorted({int(k) for k in bp} - {0})
+    if breaks and breaks[-1] > count:
+        raise ValueError("Breakpoints must be less than length of data along given axis.")
+    parts = [_less_line(data[..., i:j]) for i, j in pairwise([0, *breaks, count])]
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
+
+
+def _less_line(part: Any) -> Any:
+    """The part less its line of least squares."""
+    count = part.shape[-1]
+    place = np.arange(count) - (count - 1.0) / 2.0
+    size = np.sum(place * place)
+    slope = np.sum(part * place, axis=-1, keepdims=True) / np.where(size > 0, size, 1.0)
+    return (part - np.mean(part, axis=-1, keepdims=True) - slope * place).astype(part.dtype)
+
+
+@twin("scipy.signal", "lfilter_zi")
+def lfilter_zi(b: Any, a: Any) -> Any:
+    """The state of ``lfilter`` after a constant input of one, when nothing changes any more.
+
+    SciPy solves the system of the companion matrix, whose solution is a running sum.
+    """
+    b, a = np.atleast_1d(np.asarray(b)), np.atleast_1d(np.asarray(a))
+    if b.ndim != 1:
+        raise ValueError("Numerator b must be 1-D.")
+    if a.ndim != 1:
+        raise ValueError("Denominator a must be 1-D.")
+    count = max(a.shape[0], b.shape[0])
+    b, a = b / a[0], a / a[0]
+    b = np.concatenate([b, np.zeros(count - b.shape[0], b.dtype)])
+    a = np.concatenate([a, np.zeros(count - a.shape[0], a.dtype)])
+    level = np.sum(b) / np.sum(a)
+    return np.cumsum((b - a * level)[::-1])[::-1][1:]
+
+
+@twin("scipy.signal", "sosfilt_zi")
+def sosfilt_zi(sos: Any) -> Any:
+    """The states of ``sosfilt`` after a constant input of one, when nothing changes any more."""
+    sos = np.asarray(sos)
+    if sos.ndim != 2 or sos.shape[1] != 6:
+        raise ValueError("sos must be shape (n_sections, 6)")
+    states, level = [], 1.0
+    for section in range(sos.shape[0]):
+        b, a = sos[section, :3], sos[section, 3:]
+        states.append(level * lfilter_zi(b, a))
+        level = level * (np.sum(b) / np.sum(a))
+    return np.stack(states)
