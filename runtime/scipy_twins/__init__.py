@@ -13,7 +13,10 @@ from calque.runtime.scipy_twins import (
     differential_equations,
     discrete_distributions,
     distances,
+    filtered_signals,
     frozen_distributions,
+    images,
+    interpolated_images,
     minimization,
     moments_of_distributions,
     multivariate_distributions,
@@ -23,7 +26,6 @@ from calque.runtime.scipy_twins import (
     root_finding,
     rotations,
     sampled_integrals,
-    signals,
     stiff_equations,
 )
 
@@ -34,7 +36,10 @@ __all__ = [
     "differential_equations",
     "discrete_distributions",
     "distances",
+    "filtered_signals",
     "frozen_distributions",
+    "images",
+    "interpolated_images",
     "minimization",
     "moments_of_distributions",
     "multivariate_distributions",
@@ -44,6 +49,5 @@ __all__ = [
     "root_finding",
     "rotations",
     "sampled_integrals",
-    "signals",
     "stiff_equations",
 ]
