@@ -183,20 +183,11 @@ def transposed(y: np.ndarray) -> np.ndarray:
 
 calque.linear(product, lambda y_bar, x: transposed(y_bar), result=lambda x: np.zeros(2))
 calque.linear(transposed, lambda x_bar, y: product(x_bar), result=lambda y: np.zeros(3))
-SPARSE = {
-    "a product": lambda x: np.sum(A @ x),
-    "a method": lambda x: np.sum(A.dot(x)),
-    "NumPy's product": lambda x: np.sum(np.dot(A, x)),
-    "what is made": lambda x: np.sum(scipy.sparse.csr_matrix(np.outer(x, x)).sum()),
-    "a sum": lambda x: np.sum(x[:2, None] + A),
-    "an element": lambda x: np.sum(np.sin(A) * x[0]),
-}
 
 
-@pytest.mark.parametrize("case", SPARSE)
-def test_sparse_matrices_are_refused_with_a_way(case: str) -> None:
+def test_numpys_functions_of_sparse_matrices_are_refused_with_a_way() -> None:
     with pytest.raises(UnsupportedFunction) as caught:
-        grad(SPARSE[case])(np.ones(3))
+        grad(lambda x: np.sum(np.dot(A, x)))(np.ones(3))
     assert "csr_matrix" in caught.value.message
     assert "A.indptr" in str(caught.value.hint) and "calque.linear" in str(caught.value.hint)
 

@@ -201,7 +201,7 @@ def is_equal(left: Any, right: Any) -> bool:
     if isinstance(left, (float, complex)):
         return repr(left) == repr(right)
     try:
-        return bool(left == right)
+        return left is right or bool(left == right)
     except Exception:
         return False
 
@@ -307,9 +307,7 @@ def _executed(text: str, name: str, file: str, namespace: dict[str, Any]) -> Any
         raise
 
 
-def compiled_module(
-    text: str, name: str, shared: bool
-) -> tuple[Any, tuple[KernelCache, ...]]:
+def compiled_module(text: str, name: str, shared: bool) -> tuple[Any, tuple[KernelCache, ...]]:
     """The function and the kernels of a text: one module for one text, with a file in the cache.
 
     It stays for good, as imported modules do: Numba finds it by its name when it loads machine

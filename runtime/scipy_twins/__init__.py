@@ -26,6 +26,7 @@ from calque.runtime.scipy_twins import (
     root_finding,
     rotations,
     sampled_integrals,
+    sparse_matrices,
     stiff_equations,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "root_finding",
     "rotations",
     "sampled_integrals",
+    "sparse_matrices",
     "stiff_equations",
 ]

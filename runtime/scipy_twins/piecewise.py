@@ -70,7 +70,8 @@ class PPoly:
             x = first + (x - first) % (last - first)
         index = np.clip(np.searchsorted(self.x, x, side="right") - 1, 0, self.x.shape[0] - 2)
         dims = self.parts[0].ndim - 1
-        place, found = wide(x - self.x[index], dims), None
+        place = wide(x - self.x[index], dims)
+        found: Any = None
         for part in _derived(self.parts, nu):
             found = part[index] if found is None else found * place + part[index]
         if not extrapolate:
@@ -235,8 +236,8 @@ def _ends(bc_type: Any, y: Any) -> Any:
                     f"`deriv_value` shape {value.shape} is not the expected one {y.shape[1:]}."
                 )
             found.append((order, value + np.zeros_like(y[0])))
-    words = [value for order, value in found if order == 0]
-    if "periodic" in words and words != ["periodic", "periodic"]:
+    kinds = [value for order, value in found if order == 0]
+    if "periodic" in kinds and kinds != ["periodic", "periodic"]:
         raise ValueError(
             "'periodic' `bc_type` is defined for both curve ends and cannot be used with other "
             "boundary conditions."

@@ -34,12 +34,13 @@ def _is_sequence(value: Any) -> bool:
 
 def by_method(machine: Machine, name: str, left: Any, right: Any, node: Any) -> Any:
     """``left op right`` by a method of either, in Python's order; NotImplemented by none."""
-    if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
-        return NotImplemented  # NumPy makes an array of what is on the right
     if is_scipys(left) and has_run_time_values(right):
         left = as_twin(machine, left, node)
     if is_scipys(right) and has_run_time_values(left):
         right = as_twin(machine, right, node)
+    if isinstance(left, Array) and (left.ndim or (not left.type.weak and _is_sequence(right))):
+        if getattr(type(right), "__array_ufunc__", right) is not None:
+            return NotImplemented  # NumPy makes an array of what is on the right
     tries = [(left, right, name), (right, left, _SWAPPED.get(name, f"r{name}"))]
     if type(right) is not type(left) and issubclass(type(right), type(left)):
         tries.reverse()

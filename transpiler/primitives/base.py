@@ -53,8 +53,8 @@ def operand(value: Any) -> Any:
 
 
 SPARSE = (
-    "take its arrays outside (A.data, A.indices, A.indptr), and write the sum over them in NumPy, "
-    "or declare the products with A and A.T by calque.linear"
+    "write A @ x, A.multiply(x), or the sum over its arrays (A.data, A.indices, A.indptr), or "
+    "declare the products with A and A.T by calque.linear"
 )
 
 

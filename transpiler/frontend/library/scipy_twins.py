@@ -14,21 +14,29 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
-from calque.transpiler.frontend.library.scipy_objects import is_scipys
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.library.scipy_objects import instead_of, is_scipys, missing
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import has_run_time_values
+from calque.transpiler.ir.builder import function_name
 
 Twin = TypeVar("Twin", bound=Callable[..., Any])
 TWINS: dict[str, dict[str, Any]] = {}  # module of SciPy -> path in it -> twin
 CALLED: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of its __call__
+ALWAYS: list[Any] = []  # twins that stand in for SciPy's also where all is known
 OF_OBJECTS: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of an instance
 _FOUND: dict[Any, Any] = {}  # a table and what SciPy has under a name -> twin
 
 
-def twin(module: str, *paths: str) -> Callable[[Twin], Twin]:
-    """Declare a function or a class as the twin of functions or classes of a module of SciPy."""
+def twin(module: str, *paths: str, always: bool = False) -> Callable[[Twin], Twin]:
+    """Declare a function or a class as the twin of functions or classes of a module of SciPy.
+
+    With ``always`` it stands in for them also in calls whose arguments are all known.
+    """
 
     def declare(made: Twin) -> Twin:
+        if always:
+            ALWAYS.append(made)
         TWINS.setdefault(module, {}).update(dict.fromkeys(paths, made))
         return made
 
@@ -123,13 +131,24 @@ def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node:
         if name and any(map(has_run_time_values, given)):
             method = machine.attribute(as_twin(machine, owner, node), name, node)
             return machine.call_value(method, args, kwargs, node)
+        if machine.on_behalf is None and any(map(_is_twins, given)):
+            name = function_name(function)
+            machine.fail(
+                UnsupportedFunction, node, missing(function, name), instead_of(function, name)
+            )
         return _call_helper(machine, function, args, kwargs, node)
     within = before and machine.on_behalf is not None  # a method, in SciPy's own text or a twin
-    if not within and not any(isinstance(a, Closure) or has_run_time_values(a) for a in given):
+    asked = any(isinstance(a, Closure) or has_run_time_values(a) for a in given)
+    if not within and not asked and made not in ALWAYS:
         return NEXT
     if not isinstance(made, FunctionType):  # a class, or a function of NumPy
         return machine.call_value(made, args, kwargs, node)
     return machine.call_for_user(made, [*before, *args], kwargs, node)
+
+
+def _is_twins(value: Any) -> bool:
+    """True for an object of a twin's class."""
+    return type(value).__module__.startswith("calque.runtime.scipy_twins.")
 
 
 def _method_of(function: Any) -> tuple[Any, str]:
