@@ -85,58 +85,12 @@ def try_around_run_time_code(x):
 
 
 @refused("UnsupportedSyntax")
-def try_with_raise_on_value(x):
-    try:  # <- here
-        if x[0] > 0.0:
-            raise ValueError
-        y = x[0]
-    except ValueError:
-        y = x[1]
-    return y
-
-
-@refused("UnsupportedSyntax")
 def a_finally_that_prints(x):
     try:  # <- here
         y = np.sum(x)
     finally:
         print("done")
     return y
-
-
-@refused("UnsupportedSyntax")
-def a_finally_after_a_return_on_a_value(x):
-    y = x[1]
-    try:  # <- here
-        if x[0] > 0.0:
-            return y
-    finally:
-        y = y + 1.0
-    return y * 2
-
-
-@refused("UnsupportedSyntax")
-def an_error_on_one_path(x):
-    table, above = {"a": 2.0}, x[0] > 0.0
-    try:  # <- here
-        if above:
-            scale = table["b"]
-        else:
-            scale = table["a"]
-    except KeyError:
-        scale = 5.0
-    return scale * x[0]
-
-
-@refused("UnsupportedSyntax")
-def a_key_error_raised_at_run_time(x):
-    try:  # <- here
-        if x[0] > 0.0:
-            raise KeyError
-        scale = 2.0
-    except KeyError:
-        scale = 5.0
-    return scale * x[0]
 
 
 @refused("UnsupportedSyntax")

@@ -269,11 +269,13 @@ class Calls(NativeCalls):
             return self.generator(closure, args, kwargs, node)
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
-        self.calls.append(
-            Activation(
-                frame, closure.source, closure.globals, closure.cells, nonlocals, written, body
-            )
+        made = Activation(
+            frame, closure.source, closure.globals, closure.cells, nonlocals, written, body
         )
+        stands_alone = node is not None and self.site is node
+        made.throws = made.throws_out = stands_alone and self.call.throws
+        self.site = None
+        self.calls.append(made)
         before = self.statement
         try:
             if isinstance(body, gast.Lambda):

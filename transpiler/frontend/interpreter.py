@@ -31,6 +31,7 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.captures import Captures
 from calque.transpiler.frontend.control.python_errors import UNASSIGNED, UNDEFINED
+from calque.transpiler.frontend.control.value_join import fill
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Activation
@@ -227,10 +228,19 @@ class State(Captures):
                 value = self.required(value, shown_name(name) or "this value", node)
         if value is MISSING:
             self._undefined(name, node)
-        if isinstance(value, Array) and value._value in self.unsure:
+        if isinstance(value, Array) and value._value in self.unsure and not self._is_there(value):
             self.ask_for(self.unsure[value._value])
             self._undefined(name, node)
         return value
+
+    def _is_there(self, value: Array) -> bool:
+        """True if the tests around imply that a name has a value, which some paths do not give."""
+        presence = self.presence.get(value._value, False)
+        definitions = self.builder.definitions
+        there = self.flags.present(presence, self.facts, definitions)
+        if there:
+            fill(value._value, definitions)
+        return there
 
     def _unassigned(self, name: str, frame: Frame, node: Any) -> None:
         """Refuse a name that a function assigns later: it hides outer names from the start."""

@@ -22,7 +22,7 @@ from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Walk
-from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe
+from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Presence
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Statement, Var
 from calque.transpiler.ir.types import DimLike
@@ -91,6 +91,8 @@ class Activation:
     flag_stack: list[Any] = field(default_factory=list)
     consume: Callable[[Any], Any] | None = None  # what a generator yields to
     blocks: int = 0  # of `with` around, that no run-time test may leave
+    throws: bool = False  # an error of the present statement may go to a handler around
+    throws_out: bool = False  # also to one in the function that made the call
 
     @functools.cached_property
     def is_quoted(self) -> bool:
@@ -120,6 +122,7 @@ class Machine:
     loop_depth = 0  # the number of loops of the generated program that are being interpreted
     copies = 1  # how often what follows is written at this place
     joined = False  # an arm that may leave was joined with one that goes on
+    site: Any = None  # a call that is a statement of its own, within a `try`
     catching = 0  # blocks of warnings.catch_warnings around the present code
 
     def __init__(self, builder: Builder, settings: Settings | None = None):
@@ -132,6 +135,7 @@ class Machine:
         self.made: dict[int, Any] = {}  # what Python's own calls gave
         self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.presence: dict[Var, Presence] = {}  # and on which paths they have one
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
         self.held: dict[int, tuple[Any, Any]] = {}  # containers within a list kept in arrays
@@ -149,6 +153,10 @@ class Machine:
         self.holding: list[Any] = []  # values that only the interpreter holds: a loop's iterable
         self.arm_loop_depths: list[int] = []  # the number of loops around each arm around
         self.ends: list[int] = []  # and around each arm or body at whose depth a path may end
+        self.scopes: list[Any] = []  # the bodies of `try` around
+        self.handled: list[list[Exception]] = []  # what may have come to the handlers around
+        self.tested: dict[int, Any] = {}  # statements whose errors a test before them tells
+        self.error_classes: dict[str, type] = {}  # of errors that the program raises, by name
         self.walked: list[Walk] = []  # the for statements around
         self.loop_bases: list[Snapshot] = []  # taken before each run-time loop around
         # assumptions that elements fit into lists: a size, that of its place, and the origin
@@ -222,10 +230,23 @@ class Machine:
         def attribute(self, value: Any, name: str, node: Any) -> Any: ...
         def subscript(self, value: Any, index: Any, node: Any) -> Any: ...
         def known_items(self, value: Any, node: Any) -> list[Any]: ...
+        # control/tries
+        def may_leave(self, statements: list[Any]) -> bool: ...
+        def handler_for(self, kind: type) -> Any: ...
+        def tests_may_throw(self, test: Any) -> bool: ...
+        def raised(self, kind: Any, args: Args, kwargs: Kwargs, node: Any) -> Completion: ...
+        def left_by_error(self, scope: Any) -> Any: ...
+        def throw(self, error: Exception) -> Completion: ...
+        def thrown(self, error: Exception) -> Completion | None: ...
         # control/branch
         def roots(self) -> list[Any]: ...
         def fork(
-            self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
+            self,
+            test: Array,
+            then: Callable[[], Any],
+            orelse: Callable[[], Any],
+            node: Any,
+            leaves: bool = False,
         ) -> Any: ...
         def loops_around(self) -> bool: ...
         def path_raises(self, error: Exception, node: Any) -> None: ...

@@ -18,7 +18,8 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
-from calque.transpiler.frontend.control.branch import escapes, surely_leaves
+from calque.transpiler.frontend.control.branch import surely_leaves
+from calque.transpiler.frontend.control.tries import as_branch
 from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
@@ -62,9 +63,16 @@ class Statements(Contexts):
             if method is None:
                 return self._refuse(node)
             try:
+                if self.scopes and (instead := self.hoisted(node)) is not None:
+                    return self.exec_block(instead)
                 return method(node)
-            except (IndexOutOfRange, ZeroDivisionError) as error:
-                return self.raise_if_reached(error)
+            except Exception as error:
+                completion = self.thrown(error)
+                if completion is None and isinstance(error, (IndexOutOfRange, ZeroDivisionError)):
+                    return self.raise_if_reached(error)
+                if completion is None:
+                    raise
+                return completion
 
     def _refuse(self, node: Any) -> Any:
         reasons = {
@@ -339,10 +347,12 @@ class Statements(Contexts):
 
     def exec_Assert(self, node: Any) -> Completion | None:
         """``assert``: checked now if known, else kept in the generated source."""
+        if self.handler_for(AssertionError) is not None:
+            return self.execute(as_branch(node))
         test = self.condition(node.test)
         if not isinstance(test, Array):
             message = [] if test or node.msg is None else [self.evaluate(node.msg)]
-            return None if test else self._raised(AssertionError, message, {}, node)
+            return None if test else self.raised(AssertionError, message, {}, node)
         args: list[Any] = [test]
         text = "assert {0}"
         if node.msg is not None:
@@ -353,8 +363,8 @@ class Statements(Contexts):
     def exec_Raise(self, node: Any) -> Completion:
         """``raise``: at run time, on the path that reaches it."""
         if node.exc is None:
-            self._refuse(node)
-        return self._raised(*self._exception(node), node)
+            return self.raised_again(node)
+        return self.raised(*self._exception(node), node)
 
     def _exception(self, node: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         """The class of the error that a ``raise`` makes, and its arguments."""
@@ -374,12 +384,14 @@ class Statements(Contexts):
             )
         return type(error), list(error.args), {}
 
-    def _raised(self, kind: Any, args: Args, kwargs: Kwargs, node: Any) -> Completion:
+    def raised(self, kind: Any, args: Args, kwargs: Kwargs, node: Any) -> Completion:
         """Raise now if every call reaches this point; else generated code raises."""
+        self.error_classes[kind.__name__] = kind
+        if self.handler_for(kind) is not None:
+            return self.throw(self._error(kind, args, kwargs))
         ends = kind is StopIteration and getattr(self.call.node, "name", "") == "__next__"
         if ends or (not self.tests and not self.loop_depth):
-            given = [self._written_now(v) for v in args]
-            error: Any = kind(*given, **{k: self._written_now(v) for k, v in kwargs.items()})
+            error = self._error(kind, args, kwargs)
             error.calque_placed = True  # the user's own
             raise error
         values: list[Any] = []
@@ -389,6 +401,15 @@ class Statements(Contexts):
             self.builder.imports[kind.__name__] = kind.__module__
         self.builder.effect(f"raise {kind.__name__}({', '.join(shown)})", values)
         return Completion("raise")
+
+    def _error(self, kind: Any, args: Args, kwargs: Kwargs) -> Any:
+        """An error whose text has the sizes and integers of this call."""
+        given = [self._written_now(v) for v in args]
+        named = {k: self._written_now(v) for k, v in kwargs.items()}
+        error = kind(*given, **named)
+        if any(isinstance(v, (RuntimeText, Array)) for v in [*args, *kwargs.values()]):
+            error.unknown = True
+        return error
 
     def _written_now(self, value: Any) -> Any:
         """A text with the sizes and integers of this call, and "..." for run-time values."""
@@ -438,7 +459,7 @@ class Statements(Contexts):
                         not surely_leaves(case.body),
                         node,
                     )
-                    if _any_escapes(cases)
+                    if any(self.may_leave(c.body) for c in cases)
                     else self._plain_fork(test, case, rest, subject, node)
                 )
             if test:
@@ -458,11 +479,6 @@ def _holds(array: Array, value: Any) -> bool:
     """True if an array's dtype holds a value unchanged, as a list would."""
     known = isinstance(value, (Array, np.generic, bool, int, float, complex))
     return known and np.promote_types(array.dtype, type_of(value).dtype) == array.dtype
-
-
-def _any_escapes(cases: list[Any]) -> bool:
-
-    return any(escapes(c.body) for c in cases)
 
 
 def is_exception(value: Any) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
 from calque.transpiler.frontend.control.exit_chains import Links, flatten_exits
+from calque.transpiler.frontend.control.hoisting import HIDDEN
 from calque.transpiler.frontend.control.python_errors import origin_of, raised
 from calque.transpiler.frontend.control.state_join import Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
@@ -27,6 +28,7 @@ from calque.transpiler.frontend.interpreter import place
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList, rows_of
+from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.ir import core
@@ -45,6 +47,7 @@ class LoopFlags:
     broken: str
     returned: str
     value: str
+    scope: Any = None  # the `try` whose body is left
     at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
     at_end: set[str] | None = None  # and wherever an iteration runs to its end
     stored: set[int] = field(default_factory=set)  # cells that the loop stores into
@@ -91,9 +94,27 @@ class Branches(Expressions):
         return [call.frame for call in self.calls] + self.holding + self.arguments
 
     def fork(
+        self,
+        test: Array,
+        then: Callable[[], Any],
+        orelse: Callable[[], Any],
+        node: Any,
+        leaves: bool = False,
+    ) -> Any:
+        """Interpret both arms on one state, join the states they leave, return the joined value.
+
+        An error within the arms may go to a handler if they are statements up to a boundary
+        (``leaves``).
+        """
+        throws, self.call.throws = self.call.throws, self.call.throws and leaves
+        try:
+            return self._forked(test, then, orelse, node)
+        finally:
+            self.call.throws = throws
+
+    def _forked(
         self, test: Array, then: Callable[[], Any], orelse: Callable[[], Any], node: Any
     ) -> Any:
-        """Interpret both arms on one state, join the states they leave, return the joined value."""
         base = Snapshot(self.roots(), self.owned)
         self.tests.append(test)
         try:
@@ -107,7 +128,10 @@ class Branches(Expressions):
             self._emit_if(test, outcomes, [], [], node)
             return Completion("raise")
         try:
-            return Join(self, base, outcomes, node, test).run(test)
+            joined = Join(self, base, outcomes, node, test).run(test)
+            if any(o.dead for o in outcomes):  # what follows is on one path
+                self.facts.append((atom(test), outcomes[1].dead))
+            return joined
         except (BranchMismatch, GrowingList) as error:
             self.ask_for(test)
             if isinstance(error, GrowingList) and not self.loop_depth:
@@ -124,7 +148,7 @@ class Branches(Expressions):
         """A fork whose arms may end with a fork of the same key: long chains are flattened."""
         outermost, self.links = self.links is None, self.links or Links()
         try:
-            result = self.fork(test, then, orelse, node)
+            result = self.fork(test, then, orelse, node, leaves=True)
             block = self.builder.blocks[-1]
             self.links.note(block, key)
             if outermost:
@@ -249,6 +273,9 @@ class Branches(Expressions):
             if escapes(node.body) or escapes(node.orelse):
                 arms = partial(self.exec_block, node.body), partial(self.exec_block, node.orelse)
                 return self.leaving(test, arms, _may_go_on_twice(node), node)
+            if self.may_leave(node.body) or self.may_leave(node.orelse):
+                arms = partial(self.exec_block, node.body), partial(self.exec_block, node.orelse)
+                return self._join_arms(test, arms, node)
             orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
             result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
         return result if isinstance(result, Completion) else None
@@ -291,7 +318,7 @@ class Branches(Expressions):
         call.flags = flags
         try:
             then, orelse = (partial(to_end, arm) for arm in arms)
-            result = self.fork(test, then, orelse, node)
+            result = self.fork(test, then, orelse, node, leaves=True)
         finally:
             call.flags, call.pending = outer, pending
             has_returned, *left = (names.pop(name, False) for name in hidden)
@@ -300,20 +327,36 @@ class Branches(Expressions):
             return result
 
         def to_return() -> Completion:
+            if given is MISSING:
+                return Completion("return", DEAD)  # by errors only
             return Completion("return", self.checked(given, "the value returned here", node))
 
         ends = (lambda: Completion("break"), lambda: Completion("continue"))
         return self._leave_as([(has_returned, to_return), *zip(left, ends)], node)
 
-    def _leave_as(self, ends: list[tuple[Any, Callable[[], Completion]]], node: Any) -> Any:
-        """Leave in the first of several ways whose flag is set."""
+    def _leave_as(
+        self,
+        ends: list[tuple[Any, Callable[[], Completion | None]]],
+        node: Any,
+        orelse: Callable[[], Completion | None] = do_nothing,
+    ) -> Any:
+        """Leave in the first of several ways whose flag is set; ``orelse`` where none is."""
         while ends:
             (flag, end), *ends = ends
+            flag = self.settled_flag(flag)
             if isinstance(flag, Array):
-                return self.escaping(flag, end, partial(self._leave_as, ends, node), node)
+                rest = partial(self._leave_as, ends, node, orelse)
+                return self.escaping(flag, end, rest, node)
             if flag:
                 return end()
-        return None
+        return orelse()
+
+    def settled_flag(self, flag: Any) -> Any:
+        """A flag, known if the tests around decide it."""
+        if not isinstance(flag, Array):
+            return flag
+        known = self.flags.follows(flag.atom, self.facts, self.builder.definitions)
+        return flag if known is None else known
 
     def escaping(
         self,
@@ -365,6 +408,9 @@ class Branches(Expressions):
                 return Completion("return", None)
             return completion
         names = self.call.frame.locals
+        if completion is not None and completion.kind in ("return", "break", "continue"):
+            for name in [n for n in names if n.startswith(HIDDEN)]:
+                del names[name]
         flags.note("normal" if completion is None else completion.kind, self.bound_names())
         if completion is not None and completion.kind == "continue" and flags.continued:
             names[flags.continued] = True
@@ -372,7 +418,10 @@ class Branches(Expressions):
             names[flags.broken] = True
         elif completion is not None and completion.kind == "return":
             names[flags.returned] = True
-            names[flags.value] = self.kept(completion.value, flags)
+            if completion.value is DEAD and flags.scope is not None:
+                names[flags.returned] = self.left_by_error(flags.scope)
+            if completion.value is not DEAD:
+                names[flags.value] = self.kept(completion.value, flags)
         return Completion("end")
 
     def kept(self, value: Any, flags: LoopFlags) -> Any:

@@ -105,10 +105,11 @@ class Comprehensions(CallKinds):
         call = self.call
         outer, pending, flags = call.frame, call.pending, call.flags
         call.frame, call.pending = Frame({}, outer, comprehension=True), []
+        throws, call.throws = call.throws, False
         try:
             self.exec_For(body)
         finally:
-            call.frame, call.pending, call.flags = outer, pending, flags
+            call.frame, call.pending, call.flags, call.throws = outer, pending, flags, throws
 
     def each(self, values: Any, node: Any, action: Callable[[Any], None]) -> None:
         """Run ``action`` on every element, in a loop of the program if need be."""

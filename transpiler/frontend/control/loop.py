@@ -17,6 +17,7 @@ from calque.transpiler.frontend.control.phi_inference import Carrying
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
+from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import (
     Iterable,
@@ -210,9 +211,11 @@ class Loops(Carrying):
         returned, value = names[flags.returned], names.get(flags.value, MISSING)
         leave_flags(self.call, flags)
         if returned is True:
-            return Completion("return", value)
+            return Completion("return", DEAD if value is MISSING and self.scopes else value)
         if isinstance(returned, Array):
-            given = self.checked(value, "the value returned from within the loop", node)
+            given: Any = DEAD  # left by errors only
+            if value is not MISSING or not self.scopes:
+                given = self.checked(value, "the value returned from within the loop", node)
             return self.escaping(
                 returned,
                 lambda: Completion("return", given),
@@ -316,6 +319,8 @@ class Loops(Carrying):
 
     def exec_While(self, node: Any) -> Completion | None:
         """``while test``."""
+        if not node.orelse and self.tests_may_throw(node.test):
+            return self._test_within(node)
         with LoopScope(self, node) as flags, self.at(node):
             names = self.call.frame.locals
             first = self._probe(node)

@@ -57,6 +57,25 @@ def raised(error: Exception) -> str | None:
     return _text(error)
 
 
+def as_python_raises(error: Exception) -> Exception | None:
+    """The error of Python's that plain Python would raise; None for calque's refusals and defects.
+
+    >>> as_python_raises(IndexOutOfRange("index 3 is out of bounds."))
+    IndexError('index 3 is out of bounds')
+    """
+    if not isinstance(error, CalqueError):
+        own = (type(error).__module__ or "").split(".")[0] == "calque"
+        return None if own or _OURS.search(str(error)) else error
+    if error.theirs is not None:
+        return error.theirs
+    kind: Any = type(error)
+    own = error.message.endswith(UNDEFINED) or UNASSIGNED in error.message
+    if kind not in _MEANT or (kind is UndefinedVariable and not own):
+        return None
+    meant = UnboundLocalError if " local variable " in error.message else _MEANT[kind]
+    return meant(error.message.rstrip("."))
+
+
 def _text(error: Exception) -> str:
     """The statement that raises an error as a class of Python's, or a public one of NumPy's."""
     kind = next((k for k in _NUMPYS if type(error) is k), None)

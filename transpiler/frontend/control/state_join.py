@@ -12,6 +12,7 @@ from calque.transpiler.frontend.control.value_join import (
     coerce,
     fresh_leaf,
     widen,
+    zero_of,
 )
 from calque.transpiler.frontend.machine import Completion, Machine
 from calque.transpiler.frontend.values.containers.container_kinds import (
@@ -26,7 +27,7 @@ from calque.transpiler.frontend.values.key_presence import note_unsure, unsure_k
 from calque.transpiler.frontend.values.kinds import kinds_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import hold_again, holder
-from calque.transpiler.frontend.values.optional import Maybe, Mismatch
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, Presence
 from calque.transpiler.ir.builder import Array, atom, link, type_of
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType
@@ -76,6 +77,8 @@ class Join:
             builder._sizes.append({})
             for out, pair in zip(self.outs, self.leaves, strict=True):
                 value = DEAD if outcome.dead else pair[which]
+                if value is DEAD and not outcome.dead and not out.type.ndim:
+                    value = zero_of(out.type)  # never read: an error has left for its handler
                 outcome.block.results.append(coerce(value, out.type))
             builder.blocks.pop()
             builder._sizes.pop()
@@ -298,6 +301,14 @@ class Join:
                 unsure[array._value] = self.test
             elif isinstance(value, Array) and value._value in unsure:
                 unsure[array._value] = unsure[value._value]
+        if array._value in unsure:
+            self.machine.presence[array._value] = (atom(self.test), *map(self._presence, values))
+
+    def _presence(self, value: Any) -> Presence:
+        """The paths of an arm that give a name this value: all, none, or those that tests tell."""
+        if not isinstance(value, Array) or value._value not in self.machine.unsure:
+            return value is not MISSING
+        return self.machine.presence.get(value._value, False)
 
     def _link(self) -> None:
         """Link joined arrays with the cells of either arm whose memory they may share."""

@@ -5,7 +5,7 @@ A branch describes the values of its two arms, a loop what comes in and what eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -152,6 +152,24 @@ def _cast_constant(value: Any, t: ArrayType) -> Any:
     if t.weak:
         return {"b": bool, "i": int, "f": float, "c": complex}[t.dtype.kind](value)
     return t.dtype.type(value) if type_of(value).dtype != t.dtype or not t.ndim else value
+
+
+def zero_of(t: ArrayType) -> Any:
+    """The zero of a type without axes."""
+    return _cast_constant(0, t)
+
+
+def fill(var: Any, definitions: Mapping[Var, Any]) -> None:
+    """Let a number that some paths leave undefined, and none reads there, be zero on these."""
+    made = definitions.get(var) if isinstance(var, Var) else None
+    if not isinstance(made, core.If) or var.type.ndim:
+        return
+    place = made.outs.index(var)
+    for arm in (made.then, made.orelse):
+        if place < len(arm.results) and arm.results[place] is UNDEFINED:
+            arm.results[place] = zero_of(var.type)
+        elif place < len(arm.results):
+            fill(arm.results[place], definitions)
 
 
 def shape_of(t: ArrayType) -> tuple[Any, ...]:

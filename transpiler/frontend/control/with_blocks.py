@@ -1,4 +1,4 @@
-"""``with`` and ``try``: context managers, handlers and clauses that run however a block is left.
+"""``with``: context managers, whose steps run however a block is left.
 
 A run-time test within the block of a ``with`` must not leave it: the code of the manager's exit
 would have to be written in every arm.
@@ -21,22 +21,21 @@ from calque.transpiler.errors import (
     UnrollingNeeded,
     UnsupportedSyntax,
 )
-from calque.transpiler.frontend.control.branch import PathEnds, escapes
-from calque.transpiler.frontend.control.generator import Generators
+from calque.transpiler.frontend.control.branch import PathEnds
+from calque.transpiler.frontend.control.tries import Tries
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
 from calque.transpiler.frontend.values.iterables import Generator
-from calque.transpiler.ir import core
 
 _INTERNAL = (SpecializationNeeded, UnrollingNeeded, GrowingList, PathEnds, RecursionError)
 Body = Callable[[Any], Completion | None]
 
 
-class Contexts(Generators):
-    """Context managers and handlers."""
+class Contexts(Tries):
+    """Context managers."""
 
     def exec_With(self, node: Any) -> Completion | None:
         """``with manager as name``: managers one by one, then the block."""
@@ -155,71 +154,6 @@ class Contexts(Generators):
         if completion is None or completion.kind != "raise":
             self.call_value(leave, [manager, None, None, None], {}, node)
         return completion
-
-    def exec_Try(self, node: Any) -> Completion | None:
-        """``try`` around known code, or around run-time code that raises nothing it would catch."""
-        before = len(self.builder.blocks[-1].statements)
-        try:
-            completion = self.exec_block(node.body)
-        except _INTERNAL:
-            raise
-        except Exception as error:
-            if not _of_python(error):
-                raise
-            if getattr(error, "calque_on_a_path", False):
-                self._refuse_try(node)  # it arises at run time: on one path, or in some iteration
-            self._check_recorded(node, before)
-            handler = self._handler_of(node, error)
-            if handler is None:
-                raise
-            if handler.name is not None:
-                self.write_name(getattr(handler.name, "id", handler.name), error, handler)
-            completion = self.exec_block(handler.body)
-        else:
-            self._check_recorded(node, before)
-            if completion is None:
-                completion = self.exec_block(node.orelse)
-        last = self._finally(node, len(self.builder.blocks[-1].statements) != before)
-        return completion if last is None else last
-
-    def _finally(self, node: Any, recorded: bool) -> Completion | None:
-        """Run the ``finally`` clause; refuse one whose effects must survive a run-time error."""
-        statements = self.builder.blocks[-1].statements
-        first, held = len(statements), [(cell, cell._value) for cell in self.arguments]
-        completion = self.exec_block(node.finalbody)
-        new = core.walk(core.Block(statements[first:]))
-        seen = any(isinstance(s, core.Effect) for s in new)
-        if recorded and (seen or any(cell._value is not value for cell, value in held)):
-            self._refuse_try(node)
-        return completion
-
-    def _check_recorded(self, node: Any, before: int) -> None:
-        """Refuse recorded code that may raise an error for which there is a handler."""
-        new = self.builder.blocks[-1].statements[before:]
-        effects = (s for s in core.walk(core.Block(new)) if isinstance(s, core.Effect))
-        raises = bool(node.handlers) and any("raise " in s.template for s in effects)
-        kinds = [self._caught_by(h) for h in node.handlers]
-        known = all(issubclass(k, KeyError) for kind in kinds for k in kind)
-        if new and (raises or not known or escapes(node.body)):
-            self._refuse_try(node)
-
-    def _caught_by(self, handler: Any) -> tuple[type, ...]:
-        kinds = Exception if handler.type is None else self.evaluate(handler.type)
-        return kinds if isinstance(kinds, tuple) else (kinds,)
-
-    def _refuse_try(self, node: Any, what: str = "`try`") -> None:
-        self.fail(
-            UnsupportedSyntax,
-            node,
-            f"{what} is not supported around run-time code.",
-            "test the condition with if",
-        )
-
-    def _handler_of(self, node: Any, error: Exception) -> Any:
-        for handler in node.handlers:
-            if isinstance(error, self._caught_by(handler)):
-                return handler
-        return None
 
 
 class _Run(gast.Pass):

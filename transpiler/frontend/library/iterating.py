@@ -60,6 +60,8 @@ from calque.transpiler.ir.effects import has_effects
 def _iter(machine: Comprehensions, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if len(args) == 2:
         return CallSteps(args[0], [], args[1], node)
+    if isinstance(args[0], Array) and not args[0].ndim:
+        raise TypeError("iteration over a 0-d array")
     source = machine.iterated(args[0], node)
     found = sequence(source)
     if isinstance(source, Generator) or (found is not None and found.spent is not None):

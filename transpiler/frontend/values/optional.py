@@ -29,6 +29,8 @@ from calque.transpiler.primitives.logic import (
 )
 
 Facts = list[tuple[Any, bool]]  # tests that are known to be true, or false
+_CASES = 4  # branches, at most, both arms of which are considered
+Presence = bool | tuple[Any, Any, Any]  # a test, and what holds where it does, and where not
 
 
 @dataclass(eq=False)
@@ -131,9 +133,26 @@ class Flags:
         known = flag if isinstance(flag, bool) else self.follows(flag, facts, definitions)
         return value if known is None else value.value if known else None
 
-    def follows(self, flag: Var, facts: Facts, definitions: Mapping[Var, Statement]) -> bool | None:
+    def present(
+        self, presence: Presence, facts: Facts, definitions: Mapping[Var, Statement]
+    ) -> bool:
+        """True if facts imply that a value is there."""
+        if isinstance(presence, bool):
+            return presence
+        test, *arms = presence
+        known = self.follows(self.first(test), facts, definitions)
+        return all(
+            self.present(arm, [*facts, (test, holds)], definitions)
+            for arm, holds in zip(arms, (True, False), strict=True)
+            if known is None or known is holds
+        )
+
+    def follows(
+        self, flag: Any, facts: Facts, definitions: Mapping[Var, Statement], cases: int = _CASES
+    ) -> bool | None:
         """The flag that tests known to be true, or false, imply; None if they do not decide it."""
         pending = list(facts)
+        known: dict[Var, bool] = {}
         seen: set[tuple[Var, bool]] = set()  # facts are made of one another
         while pending:
             test, holds = pending.pop()
@@ -141,8 +160,58 @@ class Flags:
                 return holds
             if isinstance(test, Var) and (test, holds) not in seen:
                 seen.add((test, holds))
+                known[test] = holds
                 pending += _parts(test, definitions.get(test), holds)
-        return None
+            if not pending:
+                pending += _chosen_facts(known, definitions)
+                pending = [fact for fact in pending if fact not in seen]
+        found = self._chosen(flag, known, definitions)
+        return self._in_both_cases(flag, facts, definitions, cases) if found is None else found
+
+    def _in_both_cases(
+        self, flag: Any, facts: Facts, definitions: Mapping[Var, Statement], cases: int
+    ) -> bool | None:
+        """A flag that a branch chose, if facts imply the same one in either arm."""
+        made = definitions.get(flag) if isinstance(flag, Var) else None
+        if not cases or not isinstance(made, If) or not isinstance(made.test, Var):
+            return None
+        place, found = made.outs.index(flag), set()
+        for arm, holds in ((made.then, True), (made.orelse, False)):
+            if place >= len(arm.results):
+                return None
+            more = [*facts, (made.test, holds)]
+            found.add(self.follows(arm.results[place], more, definitions, cases - 1))
+        return found.pop() if len(found) == 1 else None
+
+    def _chosen(
+        self, flag: Any, known: Mapping[Var, bool], definitions: Mapping[Var, Statement]
+    ) -> bool | None:
+        """A flag that a branch chose, if the branch's test is known; else None."""
+        if isinstance(flag, (bool, np.bool_)):
+            return bool(flag)
+        if flag in known:
+            return known[flag]
+        made = definitions.get(flag)
+        if not isinstance(made, If) or not isinstance(made.test, Var):
+            return None
+        test = self._chosen(made.test, known, definitions)
+        if test is None:
+            return None
+        arm = made.then if test else made.orelse
+        return self._chosen(arm.results[made.outs.index(flag)], known, definitions)
+
+
+def _chosen_facts(
+    known: Mapping[Var, bool], definitions: Mapping[Var, Statement]
+) -> Iterable[tuple[Any, bool]]:
+    """Facts about what branches chose whose test is known."""
+    for test, holds in known.items():
+        made = definitions.get(test)
+        if isinstance(made, If) and isinstance(made.test, Var) and made.test in known:
+            arm = made.then if known[made.test] else made.orelse
+            value = arm.results[made.outs.index(test)]
+            if isinstance(value, Var):
+                yield value, holds
 
 
 def _parts(test: Var, made: Statement | None, holds: bool) -> Iterable[tuple[Any, bool]]:
