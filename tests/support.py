@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import support_examples as examples
+import support_special
 import support_stats
 from scipy import linalg, special
 
@@ -196,7 +197,8 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
     yield "numpy", list(rows(np, "np", examples.NUMPY, public(np)))
     yield "numpy.linalg", list(rows(np.linalg, "np.linalg", examples.LINALG, public(np.linalg)))
     yield "numpy.fft", list(rows(np.fft, "np.fft", examples.FFT, public(np.fft)))
-    yield "scipy.special", list(rows(special, "special", examples.SPECIAL, known_scipy(special)))
+    table = {**examples.SPECIAL, **support_special.EXAMPLES}
+    yield "scipy.special", list(rows(special, "special", table, known_scipy(special)))
     yield (
         "scipy.linalg",
         list(rows(linalg, "linalg", examples.SCIPY_LINALG, known_scipy(linalg))),

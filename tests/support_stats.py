@@ -86,9 +86,17 @@ def verdict(f: Callable[..., Any], args: tuple[Any, ...]) -> str:
         np.testing.assert_allclose(forward, np.sum(slopes, axis=0), rtol=1e-4, atol=1e-5)
         letters += "fr" if np.any(slopes) else "0"
     except (CalqueError, NotImplementedError):
-        got = calque.grad(lambda x: np.sum(f(x, *args[1:])))(args[0])
+        try:
+            got = calque.grad(lambda x: np.sum(f(x, *args[1:])))(args[0])
+        except (CalqueError, NotImplementedError):
+            return letters
         np.testing.assert_allclose(got, slopes[0], rtol=1e-4, atol=1e-5)
         letters += "d"
+    try:
+        mapped = calque.vmap(f, in_axes=(0,) + (None,) * len(args[1:]))(*args)
+    except (CalqueError, NotImplementedError):
+        return letters + ("k" if in_kernels(f, args) else "")
+    np.testing.assert_allclose(mapped, f(*args), rtol=1e-9)
     return letters + "b" + ("k" if in_kernels(f, args) else "")
 
 

@@ -24,7 +24,7 @@ def test_declared_methods_are_defined() -> None:
     assert declared()
     for name, parameters in declared().items():
         found = inspect.getattr_static(Interpreter, name)
-        function = found.fget if isinstance(found, property) else found
+        function = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
         assert function.__code__.co_varnames[: function.__code__.co_argcount] == tuple(parameters), name
 
 

@@ -129,8 +129,9 @@ def elementwise(
 ) -> Primitive:
     """Declare an elementwise function by its partial derivatives ``partials(*args, y)``.
 
-    One derivative for a unary function, a tuple (None for an argument without) for others; no
-    ``partials`` at all means that the derivative is zero. ``domain`` bounds each sampled argument.
+    One derivative for a unary function, a tuple for others: None for an argument without, the error
+    to raise for one whose derivative is not known. No ``partials`` at all means that the derivative
+    is zero. ``domain`` bounds each sampled argument.
     """
     reference = reference or function
     name = name or build.function_name(function)
@@ -184,6 +185,8 @@ def _elementwise_jvp(partials: Callable[..., Any], operator: bool) -> Callable[.
             tangents, _derivatives(partials, operator, args, outs[0]), strict=True
         ):
             if tangent is not None and slope is not None:
+                if isinstance(slope, Exception):
+                    raise slope
                 term = scale(tangent, slope)
                 total = term if total is None else total + term
         return (total,)
@@ -194,7 +197,10 @@ def _elementwise_jvp(partials: Callable[..., Any], operator: bool) -> Callable[.
 def _elementwise_vjp(partials: Callable[..., Any], operator: bool) -> Callable[..., Any]:
     def vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
         slopes = _derivatives(partials, operator, args, outs[0])
-        return tuple(None if s is None else scaled_where(cotangents[0], s) for s in slopes)
+        return tuple(
+            s if s is None or isinstance(s, Exception) else scaled_where(cotangents[0], s)
+            for s in slopes
+        )
 
     return vjp
 

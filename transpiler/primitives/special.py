@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import (
     Primitive,
@@ -19,6 +20,7 @@ from calque.transpiler.primitives.base import (
     ufunc_handler,
 )
 from calque.transpiler.primitives.elementwise import no_derivative
+from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.reductions import (
     Axes,
     expand,
@@ -29,6 +31,18 @@ from calque.transpiler.primitives.reductions import (
 )
 from calque.transpiler.primitives.scipy_modules import Lazy, means
 
+# functions that cupyx.scipy.special has, too
+IN_CUPY = frozenset(
+    """bdtr bdtrc beta betainc betaincinv betaln binom boxcox boxcox1p cbrt chdtr chdtrc chdtri
+    cosdg
+    cosm1 cotdg digamma ellipeinc ellipk ellipkinc ellipkm1 entr erf erfc erfcinv erfcx erfinv exp1
+    exp10 exp2 expi expit expm1 expn exprel fdtr fdtrc fdtri gamma gammainc gammaincc gammainccinv
+    gammaincinv gammaln gammasgn gdtr gdtrc huber i0 i0e i1 i1e inv_boxcox inv_boxcox1p j0 j1 k0 k0e
+    k1 k1e kl_div log1p log_expit log_ndtr loggamma logit nbdtr nbdtrc ndtr ndtri pdtr pdtrc pdtri
+    poch polygamma pseudo_huber psi rel_entr rgamma sindg tandg wright_bessel xlog1py xlogy y0 y1 yn
+    zeta zetac""".split()
+)
+_LACKING = Lacking("compute it on the host, with SciPy")
 # name in scipy.special -> its record
 SPECIAL: dict[str, Primitive] = {}
 _PI, _ROOT_PI, _ROOT_2PI = math.pi, math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
@@ -39,9 +53,15 @@ def _lazy(name: str) -> Lazy:
     return Lazy("scipy.special", name)
 
 
-def _special(name: str, *args: Any) -> Any:
+def special(name: str, *args: Any) -> Any:
     """The function as rules use it."""
     return apply(SPECIAL[name], *args)
+
+
+def unknown(name: str, parameter: str = "") -> NotDifferentiable:
+    """The error of a derivative that is not known, in the place of a slope."""
+    by = f" by its {parameter}" if parameter else ""
+    return NotDifferentiable(f"{name} has no derivative{by}.", current().origin)
 
 
 def declare(
@@ -49,24 +69,48 @@ def declare(
     partials: Callable[..., Any] | None,
     count: int = 1,
     domain: list[tuple[float, float]] | None = None,
+    known: tuple[int, ...] = (),
+    path: str | None = "",
     **facts: Any,
-) -> None:
-    """Declare an elementwise function of ``scipy.special`` by its slopes."""
+) -> Primitive:
+    """Declare an elementwise function of ``scipy.special`` by its slopes, for ``elementwise``.
+
+    The arguments ``known`` are numbers at the low end of their ``domain`` in samples; ``path`` is
+    the name in SciPy where it is another, None for what no function of SciPy's is alone.
+    """
+    function = facts.pop("reference", None) or _lazy(name)
     record = elementwise(
-        _lazy(name),
+        function,
         partials,
         name,
         arity=count,
         domain=domain or (),
         name=f"special.{name}",
-        **facts,
+        **{"cupy": None if name in IN_CUPY else _LACKING, **facts},
     )
     SPECIAL[name] = record
-    means("scipy.special", name)(ufunc_handler(record, count))
+    if known:
+        numbers = {k: _whole((domain or [])[k][0]) for k in known}
+        record.samples = _with_numbers(record.samples, numbers)
+    if path is not None:
+        means("scipy.special", path or name)(ufunc_handler(record, count))
+    return record
+
+
+def _whole(number: float) -> Any:
+    return int(number) if number == int(number) else number
+
+
+def _with_numbers(samples: Any, numbers: dict[int, Any]) -> Callable[..., Any]:
+    def found(rng: np.random.Generator) -> Any:
+        rows = [r for r in samples(rng) if len({np.shape(a) for a in r[0]}) == 1]
+        return [(tuple(numbers.get(k, a) for k, a in enumerate(args)), p) for args, p in rows]
+
+    return found
 
 
 declare("expit", lambda x, y: y * (1.0 - y), total=True, smooth=True)
-declare("log_expit", lambda x, y: _special("expit", -x), smooth=True)
+declare("log_expit", lambda x, y: special("expit", -x), smooth=True)
 declare("logit", lambda x, y: 1.0 / (x * (1.0 - x)), domain=_UNIT)
 declare("erf", lambda x, y: 2.0 / _ROOT_PI * np.exp(-x * x), total=True, smooth=True)
 declare("erfc", lambda x, y: -2.0 / _ROOT_PI * np.exp(-x * x), smooth=True)
@@ -76,16 +120,16 @@ declare("erfcinv", lambda x, y: -_ROOT_PI / 2.0 * np.exp(y * y), domain=_UNIT)
 declare("ndtr", lambda x, y: np.exp(-0.5 * x * x) / _ROOT_2PI, smooth=True)
 declare("log_ndtr", lambda x, y: np.exp(-0.5 * x * x - y) / _ROOT_2PI)
 declare("ndtri", lambda x, y: _ROOT_2PI * np.exp(0.5 * y * y), domain=_UNIT)
-declare("gammaln", lambda x, y: _special("digamma", x), domain=_POSITIVE)
-declare("gamma", lambda x, y: y * _special("digamma", x), domain=_POSITIVE)
-declare("rgamma", lambda x, y: -y * _special("digamma", x), domain=_POSITIVE)
-declare("digamma", lambda x, y: _special("polygamma", 1, x), domain=_POSITIVE)
-declare("psi", lambda x, y: _special("polygamma", 1, x), domain=_POSITIVE)
+declare("gammaln", lambda x, y: special("digamma", x), domain=_POSITIVE)
+declare("gamma", lambda x, y: y * special("digamma", x), domain=_POSITIVE)
+declare("rgamma", lambda x, y: -y * special("digamma", x), domain=_POSITIVE)
+declare("digamma", lambda x, y: special("polygamma", 1, x), domain=_POSITIVE)
+declare("psi", lambda x, y: special("polygamma", 1, x), domain=_POSITIVE)
 
 
 def _beta_slopes(a: Any, b: Any) -> tuple[Any, Any]:
-    both = _special("digamma", a + b)
-    return _special("digamma", a) - both, _special("digamma", b) - both
+    both = special("digamma", a + b)
+    return special("digamma", a) - both, special("digamma", b) - both
 
 
 declare("betaln", lambda a, b, y: _beta_slopes(a, b), 2, _POSITIVE * 2)
@@ -95,10 +139,6 @@ declare("xlog1py", lambda x, y, z: (np.log1p(y), x / (1.0 + y)), 2, [(-2.0, 2.0)
 declare("entr", lambda x, y: -np.log(x) - 1.0, domain=_POSITIVE)
 declare("rel_entr", lambda x, y, z: (np.log(x / y) + 1.0, -x / y), 2, _POSITIVE * 2)
 declare("kl_div", lambda x, y, z: (np.log(x / y), 1.0 - x / y), 2, _POSITIVE * 2)
-declare("i0", lambda x, y: _special("i1", x))
-declare("i1", lambda x, y: _special("i0", x) - y / x, domain=_POSITIVE)
-declare("j0", lambda x, y: -_special("j1", x))
-declare("j1", lambda x, y: _special("j0", x) - y / x, domain=_POSITIVE)
 declare("expm1", lambda x, y: y + 1.0)
 declare("log1p", lambda x, y: 1.0 / (1.0 + x), domain=_POSITIVE)
 declare("exp2", lambda x, y: math.log(2.0) * y)
@@ -111,7 +151,7 @@ def _polygamma_rule(direction: str) -> Callable[..., Any]:
         order, x = args
         if isinstance(order, Array):
             no_derivative("special.polygamma of a run-time order")()
-        slope = _special("polygamma", order + 1, x)
+        slope = special("polygamma", order + 1, x)
         return (given[1] * slope,) if direction == "jvp" else (None, given[0] * slope)
 
     return rule
@@ -201,16 +241,25 @@ _along("log_softmax", _log_softmax_jvp, _log_softmax_vjp)
 
 
 @means("scipy.special", "logsumexp")
-def _logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, **rest: Any) -> Any:
+def _logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False
+) -> Any:
+    """``scipy.special.logsumexp``; weights are a product before the sum."""
     x = FUNCTIONS[np.asarray](operand(a))
     axes = normalize_axes(tuple(range(x.ndim)) if axis is None and b is not None else axis, x.ndim)
-    if rest.get("return_sign"):
-        no_derivative("special.logsumexp with return_sign=True")()
-    if b is None:
+    if b is None and not return_sign:
         return apply(SPECIAL["logsumexp"], x, axis=axes, keepdims=bool(keepdims))
+    if b is None:
+        b, axes = 1.0, normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim)
+    x = np.where(b == 0, -np.inf, x) if isinstance(b, (Array, np.ndarray)) else x
     top = np.max(x, axis=axes, keepdims=True)
-    total = np.log(np.sum(b * np.exp(x - top), axis=axes, keepdims=True)) + top
-    return total if keepdims else np.squeeze(total, axis=axes)
+    top = np.where(np.isfinite(top), top, 0.0)
+    total = np.sum(b * np.exp(x - top), axis=axes, keepdims=True)
+    found = np.log(np.abs(total) if return_sign else total) + top
+    sign = np.sign(total)
+    if not keepdims:
+        found, sign = np.squeeze(found, axis=axes), np.squeeze(sign, axis=axes)
+    return (found, sign) if return_sign else found
 
 
 def _along_handler(name: str) -> Callable[..., Any]:

@@ -131,31 +131,8 @@ def _stdtrit(df: Any, q: Any, y: Any) -> Any:
     return -_t_by_df(df, y) / density, 1.0 / density
 
 
-declare("poch", lambda x, m, y: _poch_slopes(x, m, y), 2, [_POSITIVE])
-
-
-def _poch_slopes(x: Any, m: Any, y: Any) -> Any:
-    last = _call("digamma", x + m)
-    return y * (last - _call("digamma", x)), y * last
-
-
 declare("stdtr", lambda df, t, y: (_t_by_df(df, t), _t_density(df, t)), 2, [_POSITIVE, (-2.0, 2.0)])
 declare("stdtrit", _stdtrit, 2, [_POSITIVE, _UNIT])
-
-# powers and exponentials that keep their digits
-declare("powm1", lambda x, y, z: (y * x ** (y - 1.0), x**y * np.log(x)), 2, [_POSITIVE])
-declare("cosm1", lambda x, y: -np.sin(x))
-declare("ndtri_exp", lambda x, y: _ROOT_2PI * np.exp(x + 0.5 * y * y), domain=[(-2.0, -0.2)])
-declare("i0e", lambda x, y: _call("i1e", x) - np.sign(x) * y)
-declare("i1e", lambda x, y: _call("i0e", x) - y * (np.sign(x) + 1.0 / x), domain=[_POSITIVE])
-declare("owens_t", lambda h, a, y: _owens_slopes(h, a), 2)
-
-
-def _owens_slopes(h: Any, a: Any) -> Any:
-    square = 1.0 + a * a
-    by_h = -np.exp(-0.5 * h * h) / (2.0 * _ROOT_2PI) * _call("erf", a * h / math.sqrt(2.0))
-    return by_h, np.exp(-0.5 * h * h * square) / (2.0 * math.pi * square)
-
 
 # other functions, of these
 
