@@ -11,11 +11,13 @@ import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
-from calque.transpiler.frontend.expressions import BINARY
+from calque.transpiler.frontend.comparisons import numeric
+from calque.transpiler.frontend.expressions import BINARY, UNARY
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Known
+from calque.transpiler.frontend.values.kinds import noted
 from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 
 # NumPy's own Python, which reads as a user's would
@@ -168,8 +170,81 @@ def _in_place(kind: type) -> Callable[..., Any]:
     return call
 
 
-for _kind, (_word, _) in BINARY.items():
+def _binary(kind: type) -> Callable[..., Any]:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        left, right = args
+        result = machine.binary(kind, left, right, node)
+        if isinstance(result, Array) and all(map(numeric, args)):
+            return noted(result, np.add, args, {})  # an operator gives no 0-d array
+        return result
+
+    return call
+
+
+def _unary(kind: type) -> Callable[..., Any]:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        (value,) = args
+        return machine.unary(kind, value, node)
+
+    return call
+
+
+for _kind, (_word, _function) in BINARY.items():
     BUILTINS[getattr(operator, f"i{_word}")] = _in_place(_kind)
+    BUILTINS[_function] = _binary(_kind)
+for _kind, (_, _operator) in UNARY.items():
+    BUILTINS[_operator] = _unary(_kind)
+BUILTINS[operator.inv] = BUILTINS[operator.invert]
+
+
+@builtin(operator.truth)
+def _truth(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return BUILTINS[bool](machine, node, args, kwargs)
+
+
+@builtin(operator.not_)
+def _not(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    value = BUILTINS[bool](machine, node, args, kwargs)
+    return FUNCTIONS[np.logical_not](value) if isinstance(value, Array) else not value
+
+
+@builtin(operator.abs)
+def _abs(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return BUILTINS[abs](machine, node, args, kwargs)
+
+
+@builtin(operator.is_)
+def _is(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return machine.compare(gast.Is(), args[0], args[1], node)
+
+
+@builtin(operator.is_not)
+def _is_not(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return machine.compare(gast.IsNot(), args[0], args[1], node)
+
+
+@builtin(operator.concat)
+def _concat(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    if any(isinstance(a, (Array, np.ndarray)) for a in args):
+        text = "operator.concat joins sequences; of arrays Python refuses it, or adds them."
+        machine.fail(UnsupportedFunction, node, text, "use np.concatenate")
+    left, right = args
+    return machine.binary(gast.Add, left, right, node)
+
+
+if hasattr(operator, "call"):
+
+    @builtin(operator.call)
+    def _call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        return machine.call_value(args[0], list(args[1:]), kwargs, node)
+
+
+@builtin(dict.fromkeys)
+def _from_keys(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    value = args[1] if len(args) > 1 else None
+    return machine.own(
+        {machine.hashable(k, node): value for k in machine.known_items(args[0], node)}
+    )
 
 
 def _call_itemgetter(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
