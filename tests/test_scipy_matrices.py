@@ -16,6 +16,7 @@ import scipy
 from scipy import linalg
 
 import calque
+from calque.transpiler import errors
 
 RNG = np.random.default_rng(4)
 STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)
@@ -59,7 +60,7 @@ def of_control(discrete: bool) -> Made:
 
 
 def definite(x: Any) -> Any:
-    return x @ x.conj().T + 2.0 * np.eye(x.shape[0])
+    return x @ np.conj(np.swapaxes(x, -1, -2)) + 2.0 * np.eye(x.shape[-1])
 
 
 ROWS |= {
@@ -151,14 +152,61 @@ ROWS |= {
        for mode in ("full", "valid", "same")},
     "khatri_rao": (linalg.khatri_rao, general((2, 3), (4, 3))),
 }  # fmt: skip
+
+
+def tridiagonal(d: Any, e: Any) -> Any:
+    w, v = linalg.eigh_tridiagonal(d, e)
+    return (
+        w,
+        v @ np.diag(np.sin(w)) @ v.T,
+        linalg.eigvalsh_tridiagonal(d, e, select="i", select_range=(0, 1)),
+    )
+
+
+def rising(rng: np.random.Generator, dtype: Any) -> tuple[np.ndarray, ...]:
+    return (
+        (np.array([1.0, 4.0, 8.0, 13.0]) + drawn(rng, dtype, 4)).astype(dtype),
+        drawn(rng, dtype, 3),
+    )
+
+
+def eigen(a: Any) -> Any:
+    w, v = linalg.eig(a)
+    return (
+        v @ np.diag(np.sin(w)) @ np.linalg.inv(v),
+        np.sum(np.abs(v), axis=0),
+        linalg.eigvals(a) ** 2,
+    )
+
+
+ROWS |= {
+    **{f"lu{name}": (lambda a: linalg.lu(a), general(shape)) for name, shape in (
+        ("", (3, 3)), (", tall", (4, 2)), (", wide", (2, 4)))},
+    "lu, permuted": (lambda a: linalg.lu(a, permute_l=True), general((3, 3))),
+    "eigh_tridiagonal": (tridiagonal, rising),
+    "eig": (eigen, lambda rng, dtype: ((drawn(rng, dtype, 3, 3) + np.diag([0.0, 6.0, 12.0])).astype(dtype),)),
+    "lstsq": (lambda a, b: [x for k, x in enumerate(linalg.lstsq(a, b)) if k != 2], general((4, 2), (4, 3))),
+    "lstsq of a vector": (lambda a, b: linalg.lstsq(a, b)[:2], general((4, 2), (4,))),
+    "pinvh": (lambda a: linalg.pinvh(definite(a)), general((3, 3))),
+    "subspace_angles": (linalg.subspace_angles, general((5, 2), (5, 2))),
+    "subspace_angles of others": (linalg.subspace_angles, general((5, 3), (5, 2))),
+}  # fmt: skip
 ALWAYS_REAL = {
     "fractional_matrix_power"
 }  # of real matrices; SciPy's may be complex, without imaginary parts
-REAL = {"solve_circulant of many"}  # what is not of complex matrices
+REAL = {"solve_circulant of many", "eigh_tridiagonal"}  # what is not of complex matrices
 STACKED = {
     *("solve_banded", "solve_banded of many", "solveh_banded", "solve_toeplitz of many"),
     *("sqrtm", "logm", "signm", "expm", "cosm", "tanm", "polar", "polar, wide", "pinv"),
-    *("circulant", "solve_sylvester", "solve_continuous_lyapunov", "solve_discrete_lyapunov"),
+    *(
+        "circulant",
+        "lu",
+        "lu, tall",
+        "pinvh",
+        "solve_sylvester",
+        "solve_continuous_lyapunov",
+        "solve_discrete_lyapunov",
+    ),
 }
 
 
@@ -257,3 +305,16 @@ def test_real_matrices_whose_function_is_complex_raise(name: str) -> None:
         calque.jit(lambda a: function(a))(negative)
     found = calque.jit(lambda a: function(a.astype(complex)))(negative)
     np.testing.assert_allclose(found, function(negative), atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["schur", "hessenberg"])
+def test_forms_without_a_derivative(name: str) -> None:
+    function = getattr(linalg, name)
+    for got, want in zip(
+        parts(calque.jit(lambda a: function(a))(np.diag([1.0, 2.0]) + 1.0)),
+        parts(function(np.diag([1.0, 2.0]) + 1.0)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, want, atol=1e-14)
+    with pytest.raises(errors.NotDifferentiable, match=name):
+        calque.grad(lambda a: np.sum(parts(function(a))[0]))(np.eye(2))

@@ -21,6 +21,7 @@ from calque.transpiler.primitives import (
     scipy_linalg,
     scipy_matrices,
     scipy_matrix_functions,
+    scipy_more_factors,
     scipy_systems,
 )
 from calque.transpiler.primitives.base import Primitive, apply
@@ -159,6 +160,7 @@ for _record in (
     *(scipy_eigen.eigh, scipy_eigen.eigenvalues, scipy_eigen.pair, scipy_linalg.pinv),
     *(scipy_factors.lu_factor, scipy_factors.lu_solve, scipy_eigen.full_qr),
     *(scipy_systems.solve_banded, scipy_systems.solveh_banded, scipy_systems.solve_toeplitz),
+    *(scipy_more_factors.lu, scipy_more_factors.schur, scipy_more_factors.hessenberg),
     *(scipy_matrix_functions.logm, scipy_matrix_functions.fractional_matrix_power),
     *(scipy_matrix_functions.sqrtm, scipy_matrix_functions.signm, scipy_matrix_functions.polar),
     *(scipy_equations.solve_sylvester, scipy_equations.discrete_lyapunov, scipy_equations.riccati),
