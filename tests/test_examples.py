@@ -45,7 +45,7 @@ SHOWN = {
     "gpu_heat": "void heat_kernel(",
     "gaussian_process": "def loss_value_and_grad(logs, x, y):",
     "fit_epidemic": "def misfit_grad(rates, seen, *, DAYS):",
-    "implicit_volatility": "root_in_bracket(equation, 0.001, 3.0, (STRIKES, k, wanted)",
+    "implicit_volatility": "def misfit_grad(p, seen, *, STRIKES):",
 }
 
 

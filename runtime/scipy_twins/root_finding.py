@@ -9,10 +9,12 @@ import numpy as np
 
 from calque.runtime.custom_root import custom_root
 from calque.runtime.scipy_twins import solver_hosts
+from calque.runtime.scipy_twins.bracketing import bisection, brent
 from calque.runtime.scipy_twins.host_functions import like_first, number_of
 from calque.runtime.scipy_twins.solver_results import Solved, arguments
 from calque.transpiler.frontend.library.scipy_twins import twin
 
+_WRITTEN_OUT = {"brentq": brent, "bisect": bisection}
 _OF_BRACKETS = ("bisect", "brentq", "brenth", "ridder", "toms748")
 
 
@@ -72,6 +74,10 @@ def fsolve(
     return root(func, x0, args, jac=fprime, options=options).x
 
 
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
 def _of_number(
     f: Callable[..., Any], args: Any, method: str, low: Any, high: Any, **options: Any
 ) -> Any:
@@ -82,6 +88,11 @@ def _of_number(
         return f(x, *given)
 
     def solve(f: Any, bracket: Any) -> Any:
+        if method in _WRITTEN_OUT:
+            xtol = _or(options.get("xtol"), 2e-12)
+            rtol = _or(options.get("rtol"), 4.0 * np.finfo(float).eps)
+            maxiter = _or(options.get("maxiter"), 100)
+            return _WRITTEN_OUT[method](equation, bracket[0], bracket[1], xtol, rtol, maxiter)
         host = solver_hosts.root_in_bracket
         return number_of(host, [equation], bracket[0], bracket[1], method=method, **options)
 
