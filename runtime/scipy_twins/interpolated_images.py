@@ -109,7 +109,7 @@ def interpolated(x: Any, places: Any, order: int, mode: str, cval: Any, prefilte
         weights.append(_weights(place + half - first, order))
         start = first.astype(np.int64) - order // 2
         indices.append([start + k for k in range(order + 1)])
-    total = 0.0
+    total: Any = 0.0
     for chosen in product(range(order + 1), repeat=x.ndim):
         own = [indices[axis][k] for axis, k in enumerate(chosen)]
         part = found[tuple([_element(i, found.shape[a], mode) for a, i in enumerate(own)])]
