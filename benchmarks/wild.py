@@ -155,7 +155,7 @@ def said_by(check: Callable[[], str]) -> str:
         return check()
     except Slow as error:
         return f"refused: {error}"
-    except BaseException as error:  # noqa: BLE001 (whatever a library raises is a row)
+    except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
         return f"refused: {reason(error)}"
