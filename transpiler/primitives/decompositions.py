@@ -125,7 +125,7 @@ def _qr_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]
 def _qr_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (q_bar, r_bar), (q, r) = cotangents, outs
     _check_tall(args[0])
-    total = None if r_bar is None else r @ adjoint(r_bar)
+    total: Any = None if r_bar is None else r @ adjoint(r_bar)
     if q_bar is not None:
         back = adjoint(q_bar) @ q
         total = -back if total is None else total - back

@@ -188,7 +188,8 @@ def _complex_norm(
     if count != 2 or ord not in (2, -2, "nuc"):
         return norm_by(primitive, np.abs(x), ord, axis, keepdims, more)
     axes = normalize_tuple((0, 1) if axis is None else axis, x.ndim)
-    s = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), compute_uv=False)
+    stack: Any = x
+    s = np.linalg.svd(np.moveaxis(stack, axes, (-2, -1)), compute_uv=False)
     found = np.sum(s, axis=-1) if ord == "nuc" else s[..., 0 if ord == 2 else -1]
     return np.expand_dims(found, axes) if keepdims else found
 

@@ -187,7 +187,7 @@ def _exp(a: Any) -> Any:
 
 @means("scipy.linalg", "cosm")
 def _cosm(A: Any) -> Any:
-    a = matrix(A, "cosm")
+    a: Any = matrix(A, "cosm")
     if a.dtype.kind == "c":
         return 0.5 * (_exp(1j * a) + _exp(-1j * a))
     return np.real(_exp(1j * a))
@@ -195,7 +195,7 @@ def _cosm(A: Any) -> Any:
 
 @means("scipy.linalg", "sinm")
 def _sinm(A: Any) -> Any:
-    a = matrix(A, "sinm")
+    a: Any = matrix(A, "sinm")
     if a.dtype.kind == "c":
         return -0.5j * (_exp(1j * a) - _exp(-1j * a))
     return np.imag(_exp(1j * a))
@@ -208,13 +208,13 @@ def _tanm(A: Any) -> Any:
 
 @means("scipy.linalg", "coshm")
 def _coshm(A: Any) -> Any:
-    a = matrix(A, "coshm")
+    a: Any = matrix(A, "coshm")
     return 0.5 * (_exp(a) + _exp(-a))
 
 
 @means("scipy.linalg", "sinhm")
 def _sinhm(A: Any) -> Any:
-    a = matrix(A, "sinhm")
+    a: Any = matrix(A, "sinhm")
     return 0.5 * (_exp(a) - _exp(-a))
 
 

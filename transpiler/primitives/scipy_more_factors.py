@@ -328,7 +328,8 @@ def _hessenberg(
 def _subspace_angles(A: Any, B: Any) -> Any:
     """SciPy's, of matrices with as many independent columns as they have."""
     a, b = (_checked(matrix(x, "subspace_angles"), True) for x in (A, B))
-    qa, qb = np.linalg.qr(a)[0], np.linalg.qr(b)[0]
+    qa: Any = np.linalg.qr(a)[0]
+    qb: Any = np.linalg.qr(b)[0]
     across = adjoint(qa) @ qb
     sigma = FUNCTIONS[np.linalg.svdvals](across)
     more = current().dims.resolve(qa.dims[-1] - qb.dims[-1])

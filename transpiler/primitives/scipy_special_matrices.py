@@ -41,8 +41,8 @@ def _circulant(c: Any) -> Any:
 
 @means("scipy.linalg", "hankel")
 def _hankel(c: Any, r: Any = None) -> Any:
-    column = _one_vector(c, "hankel")
-    row = 0 * column if r is None else _one_vector(r, "hankel")
+    column: Any = _one_vector(c, "hankel")
+    row: Any = 0 * column if r is None else _one_vector(r, "hankel")
     values = np.concatenate([column, row[1:]])
     return values[_count(column)[:, None] + _count(row)]
 

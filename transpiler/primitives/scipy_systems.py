@@ -333,7 +333,8 @@ def _matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: Any = False, workers: A
     c, r = _column_and_row(c_or_cr, "matmul_toeplitz")
     x = sides(x, "matmul_toeplitz")
     double = np.result_type(np.float64, c.dtype, r.dtype, x.dtype)
-    return _toeplitz_product(*(FUNCTIONS["cast"](part, double) for part in (c, r)), x)
+    cast = FUNCTIONS["cast"]
+    return _toeplitz_product(cast(c, double), cast(r, double), x)
 
 
 # circulant matrices
