@@ -210,7 +210,12 @@ class Statements(Contexts):
             if name in ("flat", "T", "real", "imag"):
                 getattr(owner, name)[...] = value
                 return
-            self.fail(UnsupportedSyntax, node, f"The attribute {name} of an array is set.")
+            if hasattr(np.ndarray, name):
+                self.fail(UnsupportedSyntax, node, f"The attribute {name} of an array is set.")
+            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+        if isinstance(owner, (bool, int, float, complex, str, np.generic, np.ndarray)):
+            if not hasattr(owner, name):
+                setattr(owner, name, value)  # raises what Python raises
         self.check_writable(owner, node, f"Setting .{name}")
         self.name_value(value, name)
         setattr(owner, name, value)
