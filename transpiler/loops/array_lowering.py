@@ -48,6 +48,7 @@ from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_additions,
     composed_products,
     composed_scipy,
+    composed_special,
 )
 from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.composed_scans import RUNNING, scanned_by_numbers

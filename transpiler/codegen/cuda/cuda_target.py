@@ -126,6 +126,8 @@ class Cuda(Target):
             return finds_place(*map(plain_type, s.args[:2]))
         if s.primitive.kind != "elementwise" and s.primitive not in (where, *_CONVERSIONS):
             return True  # written as elementwise parts, each of which is tested
+        if s.primitive.lowering is not None:
+            return True
         if s.out.type.dtype.kind == "b" and s.primitive in (add, multiply, maximum, minimum, power):
             return False
         return self.operation(s) is not None

@@ -251,8 +251,8 @@ def can_be_scalar(s: Apply) -> bool:
         return False
     if s.primitive is searchsorted:
         return finds_place(*types[:2])
-    if s.primitive.kind != "elementwise":
-        return True
+    if s.primitive.kind != "elementwise" or s.primitive.lowering is not None:
+        return True  # written as elementwise parts, each of which is tested
     return spelled(s) is not None and not _odd_booleans(s) and not _may_refuse(s)
 
 
