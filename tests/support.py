@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import support_examples as examples
+import support_linalg
 import support_special
 import support_stats
 from scipy import linalg, special
@@ -199,10 +200,8 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
     yield "numpy.fft", list(rows(np.fft, "np.fft", examples.FFT, public(np.fft)))
     table = {**examples.SPECIAL, **support_special.EXAMPLES}
     yield "scipy.special", list(rows(special, "special", table, known_scipy(special)))
-    yield (
-        "scipy.linalg",
-        list(rows(linalg, "linalg", examples.SCIPY_LINALG, known_scipy(linalg))),
-    )
+    table = {**examples.SCIPY_LINALG, **support_linalg.EXAMPLES}
+    yield "scipy.linalg", list(rows(linalg, "linalg", table, known_scipy(linalg)))
 
 
 if __name__ == "__main__":
