@@ -34,7 +34,7 @@ def has_derivatives(primitive: Primitive) -> bool:
 
 def changed(change: Change, value: Any) -> Any:
     """`change` on a tangent or cotangent; a Scatter adds what it would have added, changed."""
-    if value is None:
+    if value is None or isinstance(value, Exception):  # a refusal stays one
         return value
     if not isinstance(value, Scatter):
         return change(value)
