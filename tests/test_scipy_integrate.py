@@ -82,5 +82,5 @@ def test_quadpack_warns() -> None:
 def test_text_is_read_by_people() -> None:
     text = calque.source(calque.jit(INTEGRALS["limits and parameters"]), A)
     assert "def integrand(x, a):\n    return np.exp(-a[0] * x * x) * np.cos(a[1] * x)" in text
-    assert "quadrature(\n        integrand, 0.0, a_first, (a,)" in text
+    assert "quadrature(\n        integrand, 0.0, b, (a,)" in text
     assert max(map(len, text.splitlines())) <= 100

@@ -226,7 +226,8 @@ def test_solvers_in_loops() -> None:
 def test_text_shows_equation_and_solver() -> None:
     text = calque.source(calque.grad(ROOTS["toms748"]), A)
     assert "def equation(x, a):\n    return x - a[0] * np.sin(x) - a[1]" in text
-    assert "root_in_bracket(\n        equation, 0.0, 3.0, (a,), method='toms748'" in text
+    assert "toms748(equation, 0.0, 3.0, (a,), xtol=1e-14, k=1)" in text
+    assert "return optimize.toms748(equation, low, high, args=captured, **options)" in text
 
 
 def test_saved_module_runs_alone(tmp_path: Any) -> None:

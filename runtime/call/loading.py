@@ -285,8 +285,7 @@ def _plain(text: str, name: str, traced: Traced) -> Any:
     function = _executed(text, name, file, {"__name__": f"calque.generated.{name}"})
     remember_origins(file, name, traced.function.origins)
     if traced.function.checks:
-        (helper,) = traced.function.helpers
-        function.__globals__[helper] = finite_checker(traced.function.checks)
+        function.__globals__[traced.function.checker] = finite_checker(traced.function.checks)
         function = np.errstate(all="ignore")(function)
     weakref.finalize(function, _gone.append, file)
     return function

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+_NOT_A_NUMBER = "The function value is NaN; solver cannot continue."
 _NO_ROOT = "f(a) and f(b) must have different signs"
 
 
@@ -14,6 +15,8 @@ def brent(f: Any, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: Any) -> Any:
     before, x, opposite = a * 1.0, b * 1.0, 0.0
     f_before, f_x, f_opposite = f(before) * 1.0, f(x) * 1.0, 0.0
     earlier, step = 0.0, 0.0
+    if np.isnan(f_before) or np.isnan(f_x):
+        raise ValueError(_NOT_A_NUMBER)
     if f_before == 0.0:
         x, f_x = before, 0.0
     if f_x != 0.0 and np.sign(f_before) == np.sign(f_x):
@@ -53,6 +56,8 @@ def brent(f: Any, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: Any) -> Any:
         else:
             x = x + (delta if half > 0.0 else -delta)
         f_x = f(x) * 1.0
+        if np.isnan(f_x):
+            raise ValueError(_NOT_A_NUMBER)
     if searching:
         raise RuntimeError("Failed to converge: Brent's method needs a larger maxiter")
     return x
@@ -62,6 +67,8 @@ def bisection(f: Any, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: Any) -> Any
     """The root between a and b, by halves."""
     low, f_low = a * 1.0, f(a * 1.0) * 1.0
     high, f_high = b * 1.0, f(b * 1.0) * 1.0
+    if np.isnan(f_low) or np.isnan(f_high):
+        raise ValueError(_NOT_A_NUMBER)
     root, searching, count = low, f_low != 0.0, 0
     if searching and f_high == 0.0:
         root, searching = high, False
@@ -73,6 +80,8 @@ def bisection(f: Any, a: Any, b: Any, xtol: Any, rtol: Any, maxiter: Any) -> Any
         width = 0.5 * width
         root = low + width
         f_middle = f(root) * 1.0
+        if np.isnan(f_middle):
+            raise ValueError(_NOT_A_NUMBER)
         if np.sign(f_middle) == np.sign(f_low):
             low = root
         searching = f_middle != 0.0 and abs(width) >= xtol + rtol * abs(root)

@@ -14,9 +14,9 @@ import numpy as np
 
 from calque.runtime.api import stop_gradient
 from calque.runtime.scipy_twins import solver_hosts
-from calque.runtime.scipy_twins.host_functions import runge_kutta_tables
-from calque.runtime.scipy_twins.solver_results import Solved, arguments
-from calque.runtime.scipy_twins.stiff_equations import states_on_steps
+from calque.runtime.scipy_twins.host_functions import name_of_method, runge_kutta_tables
+from calque.runtime.scipy_twins.solver_results import OdeResult, arguments, refuse_options
+from calque.runtime.scipy_twins.stiff_equations import checked_times, states_on_steps
 from calque.transpiler.frontend.library.scipy_twins import twin
 
 
@@ -76,50 +76,58 @@ def solve_ivp(
     jac: Any = None,
 ) -> Any:
     """The solution of an initial value problem at SciPy's steps, or at the times ``t_eval``."""
-    if events is not None or dense_output:
-        raise NotImplementedError(
-            "integrate.solve_ivp takes no events and no dense_output here: give the times as t_eval"
-        )
-    if jac is not None and callable(jac):
-        raise NotImplementedError("integrate.solve_ivp takes no jac here: leave it out")
+    instead = "give the times as t_eval"
+    refuse_options("integrate.solve_ivp", instead, events=events, dense_output=dense_output)
+    refuse_options("integrate.solve_ivp", "leave it out", jac=jac)
     given = () if args is None else arguments(args)
-    if method in ("Radau", "BDF", "LSODA"):
-        return _implicit(
-            fun, t_span, y0, method, t_eval, given, rtol, atol, first_step, max_step, jac
-        )
-    table = runge_kutta_tables(method)
-    weights, of_eighth = table["weights"], table["of DOP853"]
-    A, B, C = np.array(weights[0]), np.array(weights[1]), np.array(weights[2])
-    E, P = np.array(weights[3]), np.array(weights[4])
-    E3, A_extra = np.array(of_eighth[0]), np.array(of_eighth[1])
-    C_extra, D = np.array(of_eighth[2]), np.array(of_eighth[3])
-    order, eighth = table["order"], table["eighth"]
-    exponent = -1.0 / (order + 1.0)
 
     def slope(t: Any, y: Any) -> Any:
         return np.asarray(fun(t, y, *given)) * 1.0
 
-    t, t_bound = t_span[0] * 1.0, t_span[1] * 1.0
+    name = name_of_method(method)
+    span = t_span[0] * 1.0, t_span[1] * 1.0
+    if span[0] == span[1]:
+        raise ValueError("integrate.solve_ivp: the ends of `t_span` are equal")
     y = np.ravel(np.asarray(y0) * 1.0)
+    times = None if t_eval is None else checked_times(np.asarray(t_eval) * 1.0, span)
+    if name in ("Radau", "BDF", "LSODA"):
+        options = {"method": name, "rtol": rtol, "atol": atol, "first_step": first_step}
+        options = {**options, "max_step": None if max_step == np.inf else max_step}
+        host, asked = solver_hosts.implicit_steps, np.zeros(0) if times is None else times
+        ends, states = states_on_steps(slope, span, y, asked, host, **options)
+        return OdeResult(t=ends if times is None else times, y=states.T, status=0)
+    tolerances = np.maximum(rtol, 100.0 * np.finfo(float).eps), atol
+    steps = first_step, max_step
+    found = _explicit(slope, span, y, times, runge_kutta_tables(name), tolerances, steps)
+    return OdeResult(t=found[0], y=found[1].T, status=found[2], success=found[2] == 0)
+
+
+def _explicit(
+    slope: Any, span: Any, y: Any, times: Any, table: Any, tolerances: Any, steps: Any
+) -> tuple[Any, Any, Any]:
+    """The times, the states there, and the status: -1 where the steps became too small."""
+    (t, t_bound), (first_step, max_step) = span, steps
     direction = 1.0
     if t_bound < t:
         direction = -1.0
+    A, B, C = np.array(table["A"]), np.array(table["B"]), np.array(table["C"])
     f = slope(t, y)
-    fixed = stop_gradient((t, y, t_bound, max_step, f))
     if first_step is None:
-        h_abs = first_step_of(slope, fixed, direction, order, (rtol, atol))
+        start = stop_gradient((t, y, t_bound, max_step, f))
+        h_abs = first_step_of(slope, start, direction, table["order"], tolerances)
     else:
         h_abs = first_step * 1.0
     h_abs = stop_gradient(h_abs)
-    reached, asked = 0, 0
-    times, states = [t], [y]
-    if t_eval is not None:
-        asked = t_eval.shape[0]
-        at = np.zeros((asked, y.shape[0]), dtype=y.dtype)
+    all_times, all_states, reached = [t], [y], 0
+    if times is not None:
+        states = np.full((times.shape[0], y.shape[0]), np.nan, dtype=y.dtype)
+        while reached < times.shape[0] and times[reached] == t:
+            states[reached] = y
+            reached += 1
     status, rejected = 0, False
     while direction * (t_bound - t) > 0.0 and status == 0:
-        fixed_t = stop_gradient(t)
-        smallest = 10.0 * np.abs(np.nextafter(fixed_t, direction * np.inf) - fixed_t)
+        now = stop_gradient(t)
+        smallest = 10.0 * np.abs(np.nextafter(now, direction * np.inf) - now)
         if not rejected:
             h_abs = min(max(h_abs, smallest), max_step)
         if h_abs < smallest:
@@ -129,41 +137,58 @@ def solve_ivp(
             t_new = t_bound
         h = t_new - t
         K, y_new = stages_of(slope, t, y, h, f, A, B, C)
-        scale = stop_gradient(atol + np.maximum(np.abs(y), np.abs(y_new)) * rtol)
-        error = stop_gradient(h * (E @ K)) / scale
-        size = _norm(error)
-        if eighth:
-            other = _norm(stop_gradient(h * (E3 @ K)) / scale)
-            both = size * size + 0.01 * other * other
-            size = size * size / np.sqrt(both) if both > 0.0 else 0.0
-        if size < 1.0 and status == 0:
-            factor = 10.0
-            if size > 0.0:
-                factor = min(10.0, 0.9 * size**exponent)
-            if rejected:
-                factor = min(1.0, factor)
-            rejected = False
-            h_abs = stop_gradient(np.abs(h)) * factor
-            if t_eval is not None:
-                if reached < asked and direction * (t_eval[reached] - t_new) <= 0.0:
-                    if eighth:
-                        F = _coefficients(slope, t, y, h, K, y_new, A_extra, C_extra, D)
-                    else:
-                        F = h * (P.T @ K)
-                    while reached < asked and direction * (t_eval[reached] - t_new) <= 0.0:
-                        x = (t_eval[reached] - t) / h
-                        at[reached] = y + (_nested(x, F) if eighth else _powers(x, F))
-                        reached += 1
-            else:
-                times.append(t_new)
-                states.append(y_new)
+        size = stop_gradient(_error(h, K, y, y_new, table, tolerances))
+        accepted = size < 1.0 and status == 0
+        if accepted and times is not None:
+            if reached < times.shape[0] and direction * (times[reached] - t_new) <= 0.0:
+                F = _polynomial(slope, t, y, h, K, y_new, table)
+                while reached < times.shape[0] and direction * (times[reached] - t_new) <= 0.0:
+                    states[reached] = y + _change((times[reached] - t) / h, F, table)
+                    reached += 1
+        h_abs = stop_gradient(np.abs(h)) * _factor(size, table["order"], accepted, rejected)
+        rejected = not accepted
+        if accepted:
             t, y, f = t_new, y_new, K[-1]
-        else:
-            h_abs = stop_gradient(np.abs(h)) * max(0.2, 0.9 * size**exponent)
-            rejected = True
-    if t_eval is None:
-        return Solved(t=np.array(times), y=np.array(states).T, status=status, success=status == 0)
-    return Solved(t=t_eval, y=at.T, status=status, success=status == 0)
+            if times is None:
+                all_times.append(t)
+                all_states.append(y)
+    if times is None:
+        return np.array(all_times), np.array(all_states), status
+    return times, states, status
+
+
+def _error(h: Any, K: Any, y: Any, y_new: Any, table: Any, tolerances: Any) -> Any:
+    """The estimated error of a step, where 1 is what the tolerances allow."""
+    scale = tolerances[1] + np.maximum(np.abs(y), np.abs(y_new)) * tolerances[0]
+    size = _norm(h * (np.array(table["E"]) @ K) / scale)
+    if not table["eighth"]:
+        return size
+    other = _norm(h * (np.array(table["E3"]) @ K) / scale)
+    both = size * size + 0.01 * other * other
+    return size * size / np.sqrt(both) if both > 0.0 else 0.0
+
+
+def _factor(size: Any, order: Any, accepted: Any, rejected: Any) -> Any:
+    """The length of the next step by that of this one."""
+    power = 10.0
+    if size > 0.0:
+        power = 0.9 * size ** (-1.0 / (order + 1.0))
+    if accepted:
+        return min(1.0 if rejected else 10.0, power)
+    return max(0.2, power)
+
+
+def _polynomial(slope: Any, t: Any, y: Any, h: Any, K: Any, y_new: Any, table: Any) -> Any:
+    """The coefficients of the method's own polynomial in a step."""
+    if table["eighth"]:
+        extra = np.array(table["A_extra"]), np.array(table["C_extra"])
+        return _coefficients(slope, t, y, h, K, y_new, *extra, np.array(table["D"]))
+    return h * (np.array(table["P"]).T @ K)
+
+
+def _change(x: Any, F: Any, table: Any) -> Any:
+    """The change of the state in the fraction x of a step."""
+    return _nested(x, F) if table["eighth"] else _powers(x, F)
 
 
 def _powers(x: Any, F: Any) -> Any:
@@ -199,40 +224,3 @@ def _coefficients(
     F[2] = 2.0 * change - h * (K[count - 1] + K[0])
     F[3:] = h * (D @ every)
     return F
-
-
-def _implicit(
-    fun: Any,
-    t_span: Any,
-    y0: Any,
-    method: str,
-    t_eval: Any,
-    given: Any,
-    rtol: Any,
-    atol: Any,
-    first_step: Any,
-    max_step: Any,
-    jac: Any,
-) -> Any:
-    """The solution by one of SciPy's implicit methods."""
-
-    def slope(t: Any, y: Any) -> Any:
-        return np.asarray(fun(t, y, *given)) * 1.0
-
-    y = np.ravel(np.asarray(y0) * 1.0)
-    times = np.zeros(0) if t_eval is None else np.asarray(t_eval) * 1.0
-    options = {"method": method, "rtol": rtol, "atol": atol, "first_step": first_step}
-    options = {**options, "max_step": None if max_step == np.inf else max_step}
-    found = states_on_steps(
-        slope,
-        t_span[0] * 1.0,
-        t_span[1] * 1.0,
-        y,
-        times,
-        given,
-        [slope],
-        solver_hosts.implicit_steps,
-        **options,
-    )
-    t = found[0] if t_eval is None else times
-    return Solved(t=t, y=found[1].T, status=0, success=True)

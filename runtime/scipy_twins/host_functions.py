@@ -98,6 +98,22 @@ def _kind_of_range(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> s
     return "to infinity" if high == np.inf else "finite"
 
 
+def name_of_method(method: Any) -> str:
+    """The name of a method of ``solve_ivp``, which may be given as SciPy's class."""
+    raise TypeError("a twin is interpreted, never called")
+
+
+@builtin(name_of_method)
+def _name_of_method(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> str:
+    from scipy import integrate
+
+    names = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+    for name in names:
+        if args[0] is getattr(integrate, name) or args[0] == name:
+            return name
+    raise ValueError(f"`method` must be one of {', '.join(names)}")
+
+
 def runge_kutta_tables(method: str) -> dict[str, Any]:
     """The coefficients of an explicit Runge-Kutta method of SciPy."""
     raise TypeError("a twin is interpreted, never called")
@@ -107,16 +123,12 @@ def runge_kutta_tables(method: str) -> dict[str, Any]:
 def _runge_kutta_tables(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> dict[str, Any]:
     from scipy import integrate
 
-    found = getattr(integrate, args[0]) if isinstance(args[0], str) else args[0]
-    none = np.zeros((0, 0))
-    eighth = found is integrate.DOP853
-    if eighth:
-        weights = (found.A, found.B, found.C, found.E5, none)
-        rest = (found.E3, found.A_EXTRA, found.C_EXTRA, found.D)
-    else:
-        weights, rest = (found.A, found.B, found.C, found.E, found.P), (none,) * 4
-    order = found.error_estimator_order
-    return {"order": order, "eighth": eighth, "weights": weights, "of DOP853": rest}
+    found = getattr(integrate, args[0])
+    table = {"A": found.A, "B": found.B, "C": found.C, "order": found.error_estimator_order}
+    if found is not integrate.DOP853:
+        return {**table, "E": found.E, "P": found.P, "eighth": False}
+    more = {"A_extra": found.A_EXTRA, "C_extra": found.C_EXTRA, "D": found.D}
+    return {**table, "E": found.E5, "E3": found.E3, "eighth": True, **more}
 
 
 def steps_of(
@@ -149,4 +161,15 @@ def _steps_of(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     given, names = _options(kwargs), ("ends", "stages", "positions")
     with machine.at(node):
         operands, modules = [t0, t1, y0, times], ("integrate",)
-        return host_call(machine, host, called, operands, given, infer, node, modules, names)
+        return host_call(machine, host, called, operands, given, infer, node, modules, names, True)
+
+
+def is_unbounded(bounds: Any) -> bool:
+    """True for a pair of numbers that bound nothing."""
+    raise TypeError("a twin is interpreted, never called")
+
+
+@builtin(is_unbounded)
+def _is_unbounded(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> bool:
+    low, high = args[0] if isinstance(args[0], (tuple, list)) else (None, None)
+    return isinstance(low, float) and isinstance(high, float) and low == -np.inf and high == np.inf

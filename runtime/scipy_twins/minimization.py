@@ -14,33 +14,46 @@ from calque.runtime.api import grad
 from calque.runtime.custom_root import custom_root
 from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.scipy_twins import solver_hosts
-from calque.runtime.scipy_twins.host_functions import like_first, number_of
-from calque.runtime.scipy_twins.solver_results import Solved, arguments
+from calque.runtime.scipy_twins.host_functions import is_unbounded, like_first, number_of
+from calque.runtime.scipy_twins.solver_results import OptimizeResult, arguments, refuse_options
 from calque.transpiler.frontend.library.scipy_twins import read_source, twin
 
 read_source("scipy.optimize", "rosen", "rosen_der", "rosen_hess", "rosen_hess_prod")
 
 
-def _stationary(gradient: Any, low: Any, high: Any) -> Callable[[Any], Any]:
+def _stationary(gradient: Any, *limits: Any) -> Callable[[Any], Any]:
     """The equation of a minimum: the gradient, or the step that bounds leave of it."""
 
     def equation(x: Any) -> Any:
-        if low is None:
+        if not limits:
             return gradient(x)
-        return x - np.minimum(np.maximum(x - gradient(x), low), high)
+        return x - np.minimum(np.maximum(x - gradient(x), limits[0]), limits[1])
 
     return equation
 
 
-def _limits(bounds: Any, like: Any) -> tuple[Any, Any]:
-    """Arrays of the lower and the upper bounds; None for none."""
+def _limits(bounds: Any, like: Any) -> Any:
+    """Arrays of the lower and the upper bounds: of pairs, or ``Bounds``; () for none."""
     if bounds is None:
-        return None, None
+        return ()
     if hasattr(bounds, "lb"):
-        return np.broadcast_to(bounds.lb, like.shape), np.broadcast_to(bounds.ub, like.shape)
-    low = [-np.inf if pair[0] is None else pair[0] for pair in bounds]
-    high = [np.inf if pair[1] is None else pair[1] for pair in bounds]
-    return np.array(low, dtype=float), np.array(high, dtype=float)
+        low, high = bounds.lb, bounds.ub
+    else:
+        low = np.stack([-np.inf if pair[0] is None else pair[0] for pair in bounds])
+        high = np.stack([np.inf if pair[1] is None else pair[1] for pair in bounds])
+    return _like(low, like), _like(high, like)
+
+
+def _limits_of_two(bounds: Any, like: Any) -> Any:
+    """Arrays of the lower and the upper bounds, which are given as two, or as ``Bounds``."""
+    if hasattr(bounds, "lb"):
+        return _limits(bounds, like)
+    return _like(bounds[0], like), _like(bounds[1], like)
+
+
+def _like(limit: Any, like: Any) -> Any:
+    """A limit for each variable."""
+    return np.broadcast_to(np.asarray(limit) * 1.0, like.shape)
 
 
 @twin("scipy.optimize", "minimize")
@@ -60,15 +73,9 @@ def minimize(
 ) -> Any:
     """The minimum of a function of a vector, with bounds or without constraints."""
     given = arguments(args)
-    if constraints:
-        raise NotImplementedError(
-            "optimize.minimize with constraints has no derivative here: keep the call in a "
-            "function that calque.opaque declares"
-        )
-    if hess is not None or hessp is not None:
-        raise NotImplementedError(
-            "optimize.minimize takes no hess and no hessp here: leave them out"
-        )
+    kept = "keep the call in a function that calque.opaque declares, with its derivative"
+    refuse_options("optimize.minimize", kept, constraints=constraints or None)
+    refuse_options("optimize.minimize", "leave it out", hess=hess, hessp=hessp, callback=callback)
     start = np.ravel(np.asarray(x0, dtype=float))
 
     def objective(x: Any) -> Any:
@@ -79,14 +86,15 @@ def minimize(
         return fun(x, *given)[1] if jac is True else jac(x, *given)
 
     def solve(f: Any, x: Any) -> Any:
-        named = {"method": method, "bounds": bounds, "tol": tol, "options": options}
+        named = {"method": method, "tol": tol, "options": options}
         if jac is True or callable(jac):
-            return like_first(solver_hosts.minimum_by_gradient, [objective, slope], x, **named)
-        return like_first(solver_hosts.minimum_of, [objective], x, jac=jac, **named)
+            host = solver_hosts.minimum_by_gradient
+            return like_first(host, [objective, slope], x, *limits, **named)
+        return like_first(solver_hosts.minimum_of, [objective], x, *limits, jac=jac, **named)
 
-    low, high = _limits(bounds, start)
-    x = custom_root(_stationary(grad(objective), low, high), start, solve)
-    return Solved(x=x, fun=objective(x), jac=grad(objective)(x))
+    limits = _limits(bounds, start)
+    x = custom_root(_stationary(grad(objective), *limits), start, solve)
+    return OptimizeResult(x=x, fun=objective(x), jac=grad(objective)(x))
 
 
 @twin("scipy.optimize", "minimize_scalar")
@@ -101,18 +109,17 @@ def minimize_scalar(
 ) -> Any:
     """The minimum of a function of one number."""
     given = arguments(args)
-    low, high = (None, None) if bounds is None else bounds
+    limits = () if bounds is None else (bounds[0] * 1.0, bounds[1] * 1.0)
 
     def objective(x: Any) -> Any:
         return fun(x, *given)
 
     def solve(f: Any, x: Any) -> Any:
-        named = {"bracket": bracket, "bounds": bounds, "method": method}
-        named = {**named, "tol": tol, "options": options}
-        return number_of(solver_hosts.minimum_of_one, [objective], **named)
+        named = {"bracket": bracket, "method": method, "tol": tol, "options": options}
+        return number_of(solver_hosts.minimum_of_one, [objective], *limits, **named)
 
-    x = custom_root(_stationary(grad(objective), low, high), 1.0, solve)
-    return Solved(x=x, fun=objective(x))
+    x = custom_root(_stationary(grad(objective), *limits), 1.0, solve)
+    return OptimizeResult(x=x, fun=objective(x))
 
 
 _LOSSES: dict[str, Callable[[Any], Any]] = {
@@ -151,9 +158,16 @@ def least_squares(
     """The least squares of a vector of residuals, with bounds and SciPy's losses."""
     given = arguments(args)
     named = {} if kwargs is None else kwargs
+    refuse_options(
+        "optimize.least_squares",
+        "leave it out",
+        jac_sparsity=jac_sparsity,
+        tr_options=tr_options,
+        callback=callback,
+        verbose=verbose or None,
+    )
     start = np.atleast_1d(np.asarray(x0, dtype=float))
-    low, high = _limits(bounds, start) if hasattr(bounds, "lb") else bounds
-    free = not hasattr(bounds, "lb") and np.ndim(low) == 0 and low == -np.inf and high == np.inf
+    limits = () if is_unbounded(bounds) else _limits_of_two(bounds, start)
 
     def residuals(x: Any) -> Any:
         return np.atleast_1d(np.asarray(fun(x, *given, **named)))
@@ -165,17 +179,17 @@ def least_squares(
         return 0.5 * f_scale**2 * np.sum(_LOSSES[loss]((residuals(x) / f_scale) ** 2))
 
     def solve(f: Any, x: Any) -> Any:
-        options = {"bounds": None if free else bounds, "method": method, "loss": loss}
-        options = {**options, "ftol": ftol, "xtol": xtol, "gtol": gtol, "f_scale": f_scale}
-        options = {**options, "x_scale": x_scale, "max_nfev": max_nfev}
+        options = {"method": method, "loss": loss, "f_scale": f_scale, "x_scale": x_scale}
+        options = {**options, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
+        options = {**options, "diff_step": diff_step, "tr_solver": tr_solver}
         if callable(jac):
             host = solver_hosts.least_squares_by_jacobian
-            return like_first(host, [residuals, jacobian], x, **options)
-        return like_first(solver_hosts.least_squares_of, [residuals], x, jac=jac, **options)
+            return like_first(host, [residuals, jacobian], x, *limits, **options)
+        host = solver_hosts.least_squares_of
+        return like_first(host, [residuals], x, *limits, jac=jac, **options)
 
-    limits = (None, None) if free else (np.asarray(low, float), np.asarray(high, float))
     x = custom_root(_stationary(grad(cost), *limits), start, solve)
-    return Solved(x=x, fun=residuals(x), cost=cost(x), grad=grad(cost)(x))
+    return OptimizeResult(x=x, fun=residuals(x), cost=cost(x), grad=grad(cost)(x))
 
 
 @twin("scipy.optimize", "curve_fit")

@@ -11,7 +11,12 @@ from calque.runtime.custom_root import custom_root
 from calque.runtime.scipy_twins import solver_hosts
 from calque.runtime.scipy_twins.bracketing import bisection, brent
 from calque.runtime.scipy_twins.host_functions import like_first, number_of
-from calque.runtime.scipy_twins.solver_results import Solved, arguments
+from calque.runtime.scipy_twins.solver_results import (
+    OptimizeResult,
+    RootResults,
+    arguments,
+    refuse_options,
+)
 from calque.transpiler.frontend.library.scipy_twins import twin
 
 _WRITTEN_OUT = {"brentq": brent, "bisect": bisection}
@@ -30,6 +35,7 @@ def root(
     options: Any = None,
 ) -> Any:
     """A root of a function of a vector."""
+    refuse_options("optimize.root", "leave it out", callback=callback)
     given = arguments(args)
 
     def equation(x: Any) -> Any:
@@ -46,7 +52,7 @@ def root(
         return like_first(solver_hosts.root_by_jacobian, [equation, jacobian], x, **named)
 
     x = custom_root(equation, np.ravel(np.asarray(x0, dtype=float)), solve)
-    return Solved(x=x, fun=equation(x))
+    return OptimizeResult(x=x, fun=equation(x))
 
 
 @twin("scipy.optimize", "fsolve")
@@ -65,8 +71,8 @@ def fsolve(
     diag: Any = None,
 ) -> Any:
     """A root of a function of a vector, by MINPACK's ``hybrd`` and ``hybrj``."""
-    if full_output or col_deriv or diag is not None:
-        raise NotImplementedError("fsolve takes no full_output, col_deriv or diag here")
+    unused = {"full_output": full_output, "col_deriv": col_deriv, "diag": diag}
+    refuse_options("optimize.fsolve", "write optimize.root", **unused)
     options = {"xtol": xtol, "maxfev": maxfev, "band": band, "eps": epsfcn, "factor": factor}
     options = {name: value for name, value in options.items() if value is not None}
     if fprime is not None:
@@ -83,6 +89,8 @@ def _of_number(
 ) -> Any:
     """The root of a function of one number between two numbers."""
     given = arguments(args)
+    more = options.pop("options", None)
+    options = {**options, **({} if more is None else more)}
 
     def equation(x: Any) -> Any:
         return f(x, *given)
@@ -93,8 +101,8 @@ def _of_number(
             rtol = _or(options.get("rtol"), 4.0 * np.finfo(float).eps)
             maxiter = _or(options.get("maxiter"), 100)
             return _WRITTEN_OUT[method](equation, bracket[0], bracket[1], xtol, rtol, maxiter)
-        host = solver_hosts.root_in_bracket
-        return number_of(host, [equation], bracket[0], bracket[1], method=method, **options)
+        host = getattr(solver_hosts, method)
+        return number_of(host, [equation], bracket[0], bracket[1], **options)
 
     return custom_root(equation, (low, high), solve)
 
@@ -113,7 +121,7 @@ def _bracketing(method: str) -> None:
         disp: bool = True,
     ) -> Any:
         found = _of_number(f, args, method, a, b, xtol=xtol, rtol=rtol, maxiter=maxiter)
-        return (found, Solved(root=found, converged=True)) if full_output else found
+        return (found, RootResults(root=found, converged=True)) if full_output else found
 
     bracketed.__name__ = method
 
@@ -136,9 +144,9 @@ def toms748(
     disp: bool = True,
 ) -> Any:
     """A root between two numbers by Alefeld, Potra and Shi's method."""
-    options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": {"k": k}}
+    options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "k": k}
     found = _of_number(f, args, "toms748", a, b, **options)
-    return (found, Solved(root=found, converged=True)) if full_output else found
+    return (found, RootResults(root=found, converged=True)) if full_output else found
 
 
 @twin("scipy.optimize", "newton")
@@ -158,6 +166,8 @@ def newton(
     """A root near a guess by secants, Newton's or Halley's method; of each element of an array."""
     given = arguments(args)
     many = np.ndim(x0) > 0
+    if many:
+        refuse_options("optimize.newton of an array", "leave it out", full_output=full_output)
     options = {"tol": tol, "maxiter": maxiter, "rtol": rtol}
 
     def equation(x: Any) -> Any:
@@ -188,7 +198,7 @@ def newton(
 
     start = np.asarray(x0, dtype=float) if many else x0 * 1.0
     found = custom_root(equation, start, solve, tangent if many else None)
-    return (found, Solved(root=found, converged=True)) if full_output else found
+    return (found, RootResults(root=found, converged=True)) if full_output else found
 
 
 @twin("scipy.optimize", "root_scalar")
@@ -215,7 +225,7 @@ def root_scalar(
     if chosen in _OF_BRACKETS:
         named = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "options": options}
         found = _of_number(f, given, chosen, bracket[0], bracket[1], **named)
-        return Solved(root=found, converged=True)
+        return RootResults(root=found, converged=True)
 
     def value(x: Any) -> Any:
         found = f(x, *given)
@@ -237,7 +247,7 @@ def root_scalar(
         x1=x1,
         rtol=0.0 if rtol is None else rtol,
     )
-    return Solved(root=found, converged=True)
+    return RootResults(root=found, converged=True)
 
 
 @twin("scipy.optimize", "fixed_point")

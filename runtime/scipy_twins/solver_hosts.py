@@ -46,14 +46,25 @@ def root_by_jacobian(
     return found.x
 
 
-def root_in_bracket(
+def brenth(
     equation: Function, low: Any, high: Any, captured: Captured, **options: Any
 ) -> Any:
-    """The root between two numbers that SciPy finds; raises where it finds none."""
-    found = optimize.root_scalar(equation, args=captured, bracket=(low, high), **options)
-    if not found.converged:
-        raise RuntimeError(f"The root is not found after {found.iterations} iterations.")
-    return float(found.root)
+    """The root between two numbers by Brent's method with hyperbolas; raises without one."""
+    return optimize.brenth(equation, low, high, args=captured, **options)
+
+
+def ridder(
+    equation: Function, low: Any, high: Any, captured: Captured, **options: Any
+) -> Any:
+    """The root between two numbers by Ridders' method; raises without one."""
+    return optimize.ridder(equation, low, high, args=captured, **options)
+
+
+def toms748(
+    equation: Function, low: Any, high: Any, captured: Captured, **options: Any
+) -> Any:
+    """The root between two numbers by Alefeld, Potra and Shi's method; raises without one."""
+    return optimize.toms748(equation, low, high, args=captured, **options)
 
 
 def root_from(equation: Function, x0: Any, captured: Captured, **options: Any) -> Any:
@@ -108,8 +119,11 @@ def steady_point(function: Function, x0: Any, captured: Captured, **options: Any
     return optimize.fixed_point(function, x0, args=captured, **options)
 
 
-def minimum_of(objective: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+def minimum_of(objective: Function, x0: Any, *rest: Any, **options: Any) -> Any:
     """The place of the minimum that SciPy finds; raises RuntimeError where it finds none."""
+    *limits, captured = rest
+    if limits:
+        options["bounds"] = optimize.Bounds(*limits)
     found = optimize.minimize(objective, x0, args=captured, **options)
     if not found.success:
         raise RuntimeError(f"optimize.minimize has not converged: {found.message}")
@@ -117,14 +131,12 @@ def minimum_of(objective: Function, x0: Any, captured: Captured, **options: Any)
 
 
 def minimum_by_gradient(
-    objective: Function,
-    gradient: Function,
-    x0: Any,
-    captured: Captured,
-    captured_by_gradient: Captured,
-    **options: Any,
+    objective: Function, gradient: Function, x0: Any, *rest: Any, **options: Any
 ) -> Any:
     """The place of the minimum that SciPy finds with a gradient; raises where it finds none."""
+    *limits, captured, captured_by_gradient = rest
+    if limits:
+        options["bounds"] = optimize.Bounds(*limits)
     found = optimize.minimize(
         lambda x: objective(x, *captured),
         x0,
@@ -136,16 +148,22 @@ def minimum_by_gradient(
     return found.x
 
 
-def minimum_of_one(objective: Function, captured: Captured, **options: Any) -> Any:
+def minimum_of_one(objective: Function, *rest: Any, **options: Any) -> Any:
     """The place of the minimum of a function of one number; raises where it is not found."""
+    *limits, captured = rest
+    if limits:
+        options["bounds"] = limits
     found = optimize.minimize_scalar(objective, args=captured, **options)
     if not found.success:
         raise RuntimeError(f"optimize.minimize_scalar has not converged: {found.message}")
     return float(found.x)
 
 
-def least_squares_of(residuals: Function, x0: Any, captured: Captured, **options: Any) -> Any:
+def least_squares_of(residuals: Function, x0: Any, *rest: Any, **options: Any) -> Any:
     """The least-squares solution that SciPy finds; raises RuntimeError where it finds none."""
+    *limits, captured = rest
+    if limits:
+        options["bounds"] = limits
     found = optimize.least_squares(residuals, x0, args=captured, **options)
     if not found.success:
         raise RuntimeError(f"optimize.least_squares has not converged: {found.message}")
@@ -153,14 +171,12 @@ def least_squares_of(residuals: Function, x0: Any, captured: Captured, **options
 
 
 def least_squares_by_jacobian(
-    residuals: Function,
-    jacobian: Function,
-    x0: Any,
-    captured: Captured,
-    captured_by_jacobian: Captured,
-    **options: Any,
+    residuals: Function, jacobian: Function, x0: Any, *rest: Any, **options: Any
 ) -> Any:
     """The least-squares solution that SciPy finds with a Jacobian; raises where it finds none."""
+    *limits, captured, captured_by_jacobian = rest
+    if limits:
+        options["bounds"] = limits
     found = optimize.least_squares(
         lambda x: residuals(x, *captured),
         x0,
@@ -217,8 +233,9 @@ def implicit_steps(
     slope: Function, t0: Any, t1: Any, y0: Any, times: Any, captured: Captured, **options: Any
 ) -> Any:
     """SciPy's steps, the states at three places in each (Radau's), and where the times are."""
-    given = None if captured == () else captured
-    found = integrate.solve_ivp(slope, (t0, t1), y0, args=given, dense_output=True, **options)
+    found = integrate.solve_ivp(
+        slope, (t0, t1), y0, args=captured or None, dense_output=True, **options
+    )
     if not found.success:
         raise RuntimeError(f"integrate.solve_ivp has failed: {found.message}")
     wanted = times if times.size else found.t
@@ -248,10 +265,11 @@ def lsoda_steps(
     )
     if report["message"] != "Integration successful.":
         raise RuntimeError(f"integrate.odeint has failed: {report['message']}")
-    tolerances = {name: options.get(name, 1.49012e-8) for name in ("rtol", "atol")}
-    given = None if captured == () else captured
+    given = {name: options.get(name, 1.49012e-8) for name in ("rtol", "atol")}
+    names = {"h0": "first_step", "hmax": "max_step", "hmin": "min_step"}
+    given |= {new: options[old] for old, new in names.items() if old in options}
     found = integrate.solve_ivp(
-        slope, (t0, t1), y0, "LSODA", args=given, dense_output=True, **tolerances
+        slope, (t0, t1), y0, "LSODA", args=captured or None, dense_output=True, **given
     )
     ends = np.unique(np.concatenate([found.t, times]))
     ends = ends if t0 < t1 else ends[::-1]

@@ -14,7 +14,7 @@ import numpy as np
 from calque.runtime.custom_root import custom_root
 from calque.runtime.scipy_twins import solver_hosts
 from calque.runtime.scipy_twins.host_functions import steps_of
-from calque.runtime.scipy_twins.solver_results import arguments
+from calque.runtime.scipy_twins.solver_results import arguments, refuse_options
 from calque.transpiler.frontend.library.scipy_twins import twin
 
 # Hairer and Wanner, table IV.5.6
@@ -27,30 +27,30 @@ WEIGHTS = (
 )
 
 
+def checked_times(times: Any, span: Any) -> Any:
+    """The times, if they are in order within the span; raises ValueError as SciPy does."""
+    t0, t1 = span
+    if np.any(times < min(t0, t1)) or np.any(times > max(t0, t1)):
+        raise ValueError("Values in `t_eval` are not within `t_span`.")
+    steps = np.diff(times)
+    if (t1 > t0 and np.any(steps <= 0.0)) or (t1 < t0 and np.any(steps >= 0.0)):
+        raise ValueError("Values in `t_eval` are not properly sorted.")
+    return times
+
+
 def states_on_steps(
-    slope: Any,
-    t0: Any,
-    t1: Any,
-    y0: Any,
-    times: Any,
-    given: Any,
-    functions: Any,
-    host: Any,
-    **options: Any,
+    slope: Any, span: Any, y0: Any, times: Any, host: Any, **options: Any
 ) -> tuple[Any, Any]:
-    """The times and the states there: those asked for, or all steps where ``times`` is empty."""
-    ends, stages, wanted = steps_of(host, functions, t0, t1, y0, times, **options)
+    """The ends of the steps, and the states there, or at the times where some are asked for."""
+    ends, stages, wanted = steps_of(host, [slope], *span, y0, times, **options)
     count = stages.shape[0]
-    start = t0
-    y = y0
     states = np.zeros((count + 1, y0.shape[0]))
     states[0] = y0
-    last = count
-    asked = 0
+    start, y, asked = span[0], y0, 0
     for k in range(count):
         stop = ends[k + 1]
-        if times.shape[0] == 0 and k + 1 == last:
-            stop = t1
+        if times.shape[0] == 0 and k + 1 == count:
+            stop = span[1]
         while asked < times.shape[0] and wanted[asked] < k + 1:
             asked += 1
         if asked < times.shape[0] and wanted[asked] == k + 1:
@@ -107,8 +107,8 @@ def odeint(
     tfirst: bool = False,
 ) -> Any:
     """The states of an initial value problem at the times t, by LSODA."""
-    if full_output or Dfun is not None or tcrit is not None:
-        raise NotImplementedError("integrate.odeint takes no full_output, Dfun or tcrit here")
+    unused = {"full_output": full_output or None, "Dfun": Dfun, "tcrit": tcrit, "ml": ml, "mu": mu}
+    refuse_options("integrate.odeint", "leave it out", **unused)
     given = arguments(args)
     times = np.asarray(t) * 1.0
     start = np.atleast_1d(np.asarray(y0) * 1.0)
@@ -117,9 +117,10 @@ def odeint(
         value = func(t, y, *given) if tfirst else func(y, t, *given)
         return np.atleast_1d(np.asarray(value)) * 1.0
 
-    options = {"rtol": rtol, "atol": atol, "mxstep": mxstep or None}
-    t0, t1 = times[0], times[times.shape[0] - 1]
-    found = states_on_steps(
-        slope, t0, t1, start, times[1:], given, [slope], solver_hosts.lsoda_steps, **options
-    )
+    if times.shape[0] == 1:
+        return start[None]
+    options = {"rtol": rtol, "atol": atol, "mxstep": mxstep or None, "h0": h0 or None}
+    options = {**options, "hmax": hmax or None, "hmin": hmin or None}
+    span = times[0], times[times.shape[0] - 1]
+    found = states_on_steps(slope, span, start, times[1:], solver_hosts.lsoda_steps, **options)
     return np.concatenate([start[None], found[1]])

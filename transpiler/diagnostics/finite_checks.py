@@ -46,6 +46,7 @@ def add_checks(function: core.Function, builder: Builder) -> None:
     with builder.active():
         _Checks(function, builder, name).visit(function.body)
     if function.checks:
+        function.checker = name
         function.helpers[name] = HELPER.format(name=name)
 
 

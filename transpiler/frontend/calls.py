@@ -39,7 +39,11 @@ from calque.transpiler.frontend.control.generator import first_yield
 from calque.transpiler.frontend.control.python_errors import missing_arguments, too_many_arguments
 from calque.transpiler.frontend.guarding import Guard, contents, guard_native
 from calque.transpiler.frontend.library.generator_builtins import takes_steps
-from calque.transpiler.frontend.library.scipy_objects import is_scipys
+from calque.transpiler.frontend.library.scipy_objects import (
+    is_scipys,
+    is_scipys_code,
+    is_users_code,
+)
 from calque.transpiler.frontend.machine import Activation, Args, Closure, Kwargs
 from calque.transpiler.frontend.mixed_operations import called_library, holds_mixed
 from calque.transpiler.frontend.native_calls import NativeCalls
@@ -240,7 +244,8 @@ class Calls(NativeCalls):
 
     def call_for_user(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Interpret a library's Python code; its records and errors get the caller's origin."""
-        with self.acting_for(self.on_behalf or self.origin(node)):
+        library = self.in_library or is_scipys_code(function.__code__.co_filename)
+        with self.acting_for(self.on_behalf or self.origin(node), library):
             try:
                 return self._call_function(function, args, kwargs, node)
             except CalqueError as error:
@@ -251,6 +256,9 @@ class Calls(NativeCalls):
 
     def call_closure(self, closure: Closure, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Interpret a call of a function whose source is at hand."""
+        if self.in_library and is_users_code(closure.source.file):
+            with self.acting_for(None):  # a function of the user's that the library calls back
+                return self.call_closure(closure, args, kwargs, node)
         if len(self.calls) >= _DEPTH_IN_BRANCHES and self.tests:
             self._end_recursion(closure, node)
         if sum(call.node is closure.node for call in self.calls) >= _MAX_DEPTH:

@@ -301,7 +301,7 @@ class State(Captures):
 
     def name_value(self, value: Any, name: str) -> None:
         """Give a fresh run-time value the user's name for it."""
-        if self.on_behalf is not None:
+        if self.on_behalf is not None and not self.in_library:
             return  # a rule's names are not those of the function to which it is applied
         if rows_of(value) is not None:
             map_tree(lambda buffer: self.name_value(buffer, name), value.rows.buffers)

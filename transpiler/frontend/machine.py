@@ -109,6 +109,7 @@ class Machine:
     """The interpreter's state, and the methods by which one part uses another."""
 
     on_behalf: Origin | None = None  # the statement to which a rule of the user's belongs
+    in_library = False  # what is interpreted is SciPy's code, or calque's in its place
     statement: tuple[str, int] = ("", 0)
     indexing = False  # known lists may be read at run-time places
     arrays_for_lists = False  # whether there is one that could be of known length
@@ -172,13 +173,17 @@ class Machine:
         self.around: set[int] = set()  # the containers whose items are being lifted
 
     @contextmanager
-    def acting_for(self, origin: Origin | None) -> Iterator[None]:
-        """Inside, statements belong to the one at ``origin``, whose rule is interpreted."""
-        before, self.on_behalf = self.on_behalf, origin
+    def acting_for(self, origin: Origin | None, library: bool = False) -> Iterator[None]:
+        """Inside, statements belong to the one at ``origin``, whose rule is interpreted.
+
+        ``library``: what is interpreted is a library's code, whose names generated code may have.
+        """
+        before = self.on_behalf, self.in_library
+        self.on_behalf, self.in_library = origin, library
         try:
             yield
         finally:
-            self.on_behalf = before
+            self.on_behalf, self.in_library = before
 
     @contextmanager
     def before_passes(self, derivatives: int, reversing: bool = False) -> Iterator[None]:

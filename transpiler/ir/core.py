@@ -235,6 +235,7 @@ class Function:
     swept: bool = False  # its statements are those of a forward and of a reverse phase
     kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label
+    checker: str = ""  # the name of the helper that the checked variant calls
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
     launches: list[Launch] = field(default_factory=list)  # of its text, in order
     origins: list[Origin | None] = field(default_factory=list)  # of its text's statements, in order

@@ -19,8 +19,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from calque.transpiler.ir import core
 from calque.transpiler.primitives.base import Primitive
+from calque.transpiler.primitives.record import Lacking
+
+_FEW = 100  # elements of an array that is written down
+
+
+def is_literal(value: Any) -> bool:
+    """True if ``literal_text`` can write a value down."""
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and is_literal(v) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(is_literal, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf" and value.size <= _FEW
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
+
+
+def literal_text(value: Any) -> str:
+    """The text of a number, a string, an array, or of a container of these.
+
+    >>> literal_text({"bounds": (0.0, float("inf")), "at": np.array([1.0, 2.0])})
+    "{'bounds': (0.0, np.inf), 'at': np.array([1.0, 2.0])}"
+    """
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k!r}: {literal_text(v)}' for k, v in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(literal_text, value))
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, np.ndarray):
+        return f"np.array({literal_text(value.tolist())})"
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return "np.nan" if np.isnan(value) else "np.inf" if value > 0 else "-np.inf"
+    return repr(value)
 
 
 @dataclass(eq=False)
@@ -44,6 +81,7 @@ class HostCall(Primitive):
     ):
         super().__init__(name, host, infer, self.text)
         self.host, self.callees, self.modules = host, tuple(callees), tuple(modules)
+        self.cupy = Lacking("compute it on the host: SciPy calls the function back there")
 
     def text(self, args: Sequence[Any], params: dict[str, Any]) -> str:
         """``host(callee, {0}, ({1}, {2}), option='value')``, names of callees in brackets."""
@@ -54,5 +92,5 @@ class HostCall(Primitive):
             taken = [f"{{{count + k}}}, " for k in range(callee.captured)]
             parts.append(f"({''.join(taken).rstrip() if len(taken) == 1 else ''.join(taken)[:-2]})")
             count += callee.captured
-        parts += [f"{name}={value!r}" for name, value in params.items()]
+        parts += [f"{name}={literal_text(value)}" for name, value in params.items()]
         return f"{self.host.__name__}({', '.join(parts)})"

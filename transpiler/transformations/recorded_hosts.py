@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
+from calque.transpiler.errors import Unstackable, UnsupportedFunction
 from calque.transpiler.frontend.declared_kinds import sequential
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.ir import core, pytrees
-from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Block, Function, Parameter, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import operand
 from calque.transpiler.primitives.called import inline_calls
-from calque.transpiler.primitives.host_calls import Callee, HostCall
+from calque.transpiler.primitives.host_calls import Callee, HostCall, is_literal
 
 
 def host_call(
@@ -29,26 +31,48 @@ def host_call(
     node: Any,
     modules: Sequence[str] = ("optimize",),
     names: Sequence[str] = (),
+    varying: bool = False,
 ) -> Any:
     """The results of ``host(*functions, *operands, *captured, **options)``, computed at run time.
 
     Each of ``functions`` comes with the types of the arguments with which the host calls it;
     ``infer(*operands, **options)`` gives the types of the results, ``modules`` are those of SciPy,
-    or of Python, that the host's text names, and ``names`` are those of the results.
+    or of Python, that the host's text names, and ``names`` are those of the results. ``varying``:
+    the sizes of the results depend on values.
     """
+    builder = machine.builder
     callees, captured = [], []
     for function, like in functions:
         callee, free = _callee(machine, function, like, node)
         callees.append(callee)
         captured += free
-    name = f"{host.__module__.rpartition('.')[2]}.{host.__name__}"
+    for option, value in options.items():
+        if not is_literal(value):
+            raise UnsupportedFunction(
+                f"The option {option} must be a number, a text or an array that is known when the "
+                "code is generated.",
+                builder.origin,
+                "give it as a constant",
+            )
+    name = f"{modules[0]}.{host.__name__}"
     record = HostCall(name, host, callees, infer, modules)
-    record.batch = lambda args, batched, params: sequential(record, args, batched, params)
+    record.batch = _refuse_lanes(name) if varying else partial(sequential, record)
     record.nondifferentiable = True  # the rule of the twin around the call says what is
-    found = machine.builder.apply(record, [*map(operand, operands), *captured], options)
+    found = builder.apply(record, [*map(operand, operands), *captured], options)
     for result, word in zip(found if names else (), names, strict=True):
         result.atom.name = word
     return found
+
+
+def _refuse_lanes(name: str) -> Callable[..., Any]:
+    def rule(args: Any, batched: Any, params: Any) -> Any:
+        raise Unstackable(
+            f"vmap of {name}: the number of steps would differ from one example to the next.",
+            current().origin,
+            "loop over the examples",
+        )
+
+    return rule
 
 
 def _callee(

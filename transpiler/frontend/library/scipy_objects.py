@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,35 @@ def is_scipys(function: Any) -> bool:
     """True if a function, or the class of a callable object, is SciPy's."""
     modules = getattr(function, "__module__", None), type(function).__module__
     return any((m or "").startswith("scipy") for m in modules)
+
+
+_ROOT = Path(__file__).resolve().parents[3]
+_OURS = (str(_ROOT / "runtime") + os.sep, str(_ROOT / "transpiler") + os.sep)
+_TWINS = str(_ROOT / "runtime" / "scipy_twins") + os.sep
+
+
+def is_scipys_code(file: str) -> bool:
+    """True for a file of SciPy's, or of calque's twins of it.
+
+    >>> is_scipys_code(__file__)
+    False
+    """
+    return file.startswith((_TWINS, *_places("scipy")))
+
+
+def is_users_code(file: str) -> bool:
+    """True for a file that is neither SciPy's nor NumPy's nor calque's own.
+
+    >>> is_users_code(__file__)
+    False
+    """
+    return not file.startswith((*_OURS, *_places("scipy", "numpy")))
+
+
+def _places(*libraries: str) -> list[str]:
+    """The folders of those libraries that are imported."""
+    found = [getattr(sys.modules.get(name), "__file__", None) for name in libraries]
+    return [str(Path(f).parent) + os.sep for f in found if f is not None]
 
 
 def is_frozen(owner: Any) -> bool:
