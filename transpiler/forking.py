@@ -68,4 +68,6 @@ def _release_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take, after_in_parent=_release, after_in_child=_release_in_child)
+    os.register_at_fork(
+        before=_take, after_in_parent=_release, after_in_child=_release_in_child
+    )

@@ -161,3 +161,5 @@ def _named(function: Any, path: str) -> str:
     k = int(head)
     plain = k < len(parameters) and parameters[k].kind is not inspect.Parameter.VAR_POSITIONAL
     return (parameters[k].name if plain else f"argument {k}") + inner
+
+

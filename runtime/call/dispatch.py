@@ -137,7 +137,7 @@ class Dispatcher(FirstCalls):
             if is_device_array(value):
                 raise MixedDevices(
                     f"{self.name()}: {name} lies on a GPU, and the arguments do not.",
-                    hint='calque.device_put(x, "cuda:0") moves an argument there',
+                    hint="calque.device_put(x, \"cuda:0\") moves an argument there",
                 )
 
     def clear(self) -> None:

@@ -119,7 +119,9 @@ class Ready:
     alone: ReadyCall | None  # where nothing is to check but functions and names
 
     @classmethod
-    def of(cls, program: Program, stored: Stored, call: Callable[..., Any], root: Any) -> Ready:
+    def of(
+        cls, program: Program, stored: Stored, call: Callable[..., Any], root: Any
+    ) -> Ready:
         """The checks for a program's next call, with the present values of all that it reads."""
         functions = {}
         unshadowed, guards = [], []

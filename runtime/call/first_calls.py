@@ -104,7 +104,9 @@ class FirstCalls:
 
         return call
 
-    def replan(self, program: Program, found: tuple[Fallback, ...], differ: bool = False) -> None:
+    def replan(
+        self, program: Program, found: tuple[Fallback, ...], differ: bool = False
+    ) -> None:
         """Make other programs from now on: without comparisons, or without kernels."""
         for plan in self.plans.values():
             if program not in plan.programs.values():

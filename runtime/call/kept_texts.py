@@ -108,7 +108,9 @@ def key_of(traced: Traced, *wishes: Any) -> str | None:
         return None
 
 
-def find(key: str | None, sizes: dict[str, int], may_have_few: bool = False) -> KeptText | None:
+def find(
+    key: str | None, sizes: dict[str, int], may_have_few: bool = False
+) -> KeptText | None:
     """The text for a key, if it is for calls of these sizes, which may be written into another."""
     payload = None if key is None else disk_cache.read_entry(_name(key), key)
     if payload is None:

@@ -273,3 +273,5 @@ def _helpers() -> str:
     for file in files:
         digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+

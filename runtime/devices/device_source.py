@@ -117,6 +117,7 @@ class DeviceSource:
         body = "\n\n\n".join(t.strip("\n") for t in texts if t.strip())
         return f'"""{quoted}\n"""\n' + "\n".join(sorted_imports(lines)) + made.blank + body + "\n"
 
+
     def _cuda_module(self, header: Sequence[str], title: str, support: Support | None) -> str:
         alone = None if support is None else self.engine.text()
         around = self._launcher().module([self.launcher_text()], [], alone)

@@ -107,7 +107,9 @@ def _python_integer(saturates: bool) -> Code:
     def code(context: Any, builder: Any, signature: Any, args: list[Any]) -> Any:
         (number,) = args
         no_number = builder.fcmp_unordered("uno", number, number)
-        size = builder.call(builder.module.declare_intrinsic("llvm.fabs", [number.type]), [number])
+        size = builder.call(
+            builder.module.declare_intrinsic("llvm.fabs", [number.type]), [number]
+        )
         infinite = builder.fcmp_ordered("==", size, number.type(float("inf")))
         below = builder.fcmp_ordered("<", number, number.type(-(2.0**63)))
         above = builder.fcmp_ordered(">=", number, number.type(2.0**63))

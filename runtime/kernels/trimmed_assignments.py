@@ -189,3 +189,4 @@ def _read(s: Any) -> list[Any]:
     if isinstance(s.value, ir.Var):
         return [s.value]
     return s.value.list_vars() if isinstance(s.value, ir.Inst) else []
+

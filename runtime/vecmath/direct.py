@@ -294,12 +294,7 @@ def _kind(value: Value) -> Any:
 
 KINDS = {"np.float64": DOUBLE, "np.float32": SINGLE, "np.int64": LONG, "np.int32": INT}
 _SIGNS = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
 }
 _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,

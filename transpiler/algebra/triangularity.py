@@ -33,15 +33,8 @@ LOWER, UPPER = frozenset(["lower"]), frozenset(["upper"])
 DIAGONAL, UNKNOWN = LOWER | UPPER, frozenset[str]()
 # operations on one matrix that keep each zero triangle
 _SAME = (
-    conj,
-    negative,
-    positive,
-    real,
-    astype,
-    copy,
-    inv,
-    scipy_linalg.inv,
-    expm,
+    conj, negative, positive, real, astype, copy,
+    inv, scipy_linalg.inv, expm,
 )
 
 

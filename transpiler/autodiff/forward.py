@@ -219,3 +219,4 @@ class Push:
         self.builder.emit(derived(s, **parts))
         for k, out in zip(wanted, outs, strict=True):
             tangents[s.outs[k]] = Array(out)
+

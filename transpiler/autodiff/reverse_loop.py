@@ -102,7 +102,8 @@ class LoopAttempt:
         bends = self.sweep.bends(self.s.body)
         for phi, init in zip(self.phis, self.inits, strict=True):
             known.anywhere[phi] = bends or (
-                isinstance(init, Var) and may_be_infinite(init, (), known.anywhere, by_element=True)
+                isinstance(init, Var)
+                and may_be_infinite(init, (), known.anywhere, by_element=True)
             )
 
     def _start(self, k: int) -> Any:

@@ -237,7 +237,10 @@ def _by_element(value: Any, phi: Var) -> bool:
     earlier = versions.earlier(value.atom if isinstance(value, Array) else value, until=(phi,))
     stores = (versions.made[v] for v in earlier if v in versions.made)
     return any(
-        item not in (None, slice(None)) for s in stores if is_store(s) for item in s.params["index"]
+        item not in (None, slice(None))
+        for s in stores
+        if is_store(s)
+        for item in s.params["index"]
     )
 
 

@@ -188,7 +188,9 @@ class Launcher(StatementWriter):
         self.kernels.append(gast.FunctionDef(title, taken, lines, decorators, None, None, []))
         return made
 
-    def _form(self, s: Kernel, params: list[Var], outs: list[Var]) -> tuple[Any, tuple[Var, ...]]:
+    def _form(
+        self, s: Kernel, params: list[Var], outs: list[Var]
+    ) -> tuple[Any, tuple[Var, ...]]:
         """A key that is equal for kernels that differ in values alone, and the values in order."""
         if self._alike[found := sort([s])] == 1:
             return found, ()  # no other kernel has such statements

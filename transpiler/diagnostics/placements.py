@@ -41,27 +41,9 @@ from calque.transpiler.primitives.shapes import broadcast_to, flat, reshape
 
 KERNEL, CALL, LOOP = "kernel", "call", "loop"
 _NO_WORK = (
-    empty,
-    zeros,
-    ones,
-    full,
-    empty_like,
-    zeros_like,
-    ones_like,
-    constant,
-    space,
-    room,
-    widened,
-    flat,
-    transpose,
-    reshape,
-    squeeze,
-    expand_dims,
-    broadcast_to,
-    getitem,
-    update,
-    update_add,
-    copy,
+    empty, zeros, ones, full, empty_like, zeros_like, ones_like, constant,
+    space, room, widened, flat, transpose, reshape, squeeze, expand_dims,
+    broadcast_to, getitem, update, update_add, copy,
 )
 _WORDS = {
     getitem: "an index list or a mask",

@@ -260,7 +260,9 @@ class _Once:
                 plain[k] = a.as_dtype(dtypes[k])
         return plain
 
-    def _wrapped(self, record: Callable[[], Any], results: list[Alternative]) -> tuple[Any] | None:
+    def _wrapped(
+        self, record: Callable[[], Any], results: list[Alternative]
+    ) -> tuple[Any] | None:
         """The recorded result with the classes that it may have; None if it cannot say which."""
         alternatives = united(results)
         which = None

@@ -352,7 +352,9 @@ def _require_reachable(params: Sequence[Var], signature: Sequence[Parameter]) ->
         )
 
 
-def _with_captures(signature: Sequence[Parameter], captures: Sequence[Capture]) -> list[Parameter]:
+def _with_captures(
+    signature: Sequence[Parameter], captures: Sequence[Capture]
+) -> list[Parameter]:
     """The parameters: the user's own, then captures, then one for all other keywords."""
     others = [p for p in signature if p.variadic == "**"]
     own = [p for p in signature if p.variadic != "**"]

@@ -134,7 +134,9 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 def paths(tree: Any) -> list[str]:
     """The access path of each leaf: ``['W']``, ``[0].x``."""
-    accessors, _, _ = optree.tree_flatten_with_accessor(tree, is_leaf=discover, namespace=NAMESPACE)
+    accessors, _, _ = optree.tree_flatten_with_accessor(
+        tree, is_leaf=discover, namespace=NAMESPACE
+    )
     return [a.codify("") for a in accessors]
 
 

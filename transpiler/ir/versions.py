@@ -59,7 +59,9 @@ class Versions:
         self.made, self.taken = made, taken
 
     @classmethod
-    def within(cls, block: Block, taken: Callable[[Apply], Iterable[Atom]] = of_stores) -> Versions:
+    def within(
+        cls, block: Block, taken: Callable[[Apply], Iterable[Atom]] = of_stores
+    ) -> Versions:
         """The versions that a block defines or binds, at any depth."""
         made: dict[Var, Statement] = {}
         for s in core.walk(block):

@@ -146,7 +146,9 @@ def is_whole(box: Box, dims: tuple[DimLike, ...], builder: Builder) -> bool:
     return margins(box, dims, builder) == [(0, 0)] * len(dims)
 
 
-def margins(box: Box, dims: tuple[DimLike, ...], builder: Builder) -> list[tuple[int, int]] | None:
+def margins(
+    box: Box, dims: tuple[DimLike, ...], builder: Builder
+) -> list[tuple[int, int]] | None:
     """The number of elements a box leaves out at each end of each axis; None if it may be many."""
     found = []
     for low, high, size in zip(box.lows, box.highs, dims, strict=True):

@@ -279,7 +279,9 @@ def _is_element_read(s: Apply, view: Var) -> bool:
     return s.primitive is getitem and s.args[0] is view and not s.out.type.ndim and s.proven
 
 
-def _read_views(block: Block, array: Var, views: dict[Var, list[int]], builder: Builder) -> None:
+def _read_views(
+    block: Block, array: Var, views: dict[Var, list[int]], builder: Builder
+) -> None:
     made: list[Statement] = []
     for s in block.statements:
         for inner in core.blocks_of(s):

@@ -106,7 +106,9 @@ class Fusion:
         return found
 
     def _in_place(self) -> InPlace:
-        return InPlace(self.builder, self.block, self.units, self.virtual, self.owned, self.renewed)
+        return InPlace(
+            self.builder, self.block, self.units, self.virtual, self.owned, self.renewed
+        )
 
     def _classify(self) -> bool:
         """Find roots and virtual arrays; False if a statement turned out not to become a loop."""

@@ -64,7 +64,9 @@ class Loop:
 
     def roots(self) -> list[Root]:
         """All roots in the loop and its inner loops."""
-        return [r for c in self.children for r in (c.roots() if isinstance(c, Loop) else [c])]
+        return [
+            r for c in self.children for r in (c.roots() if isinstance(c, Loop) else [c])
+        ]
 
 
 def leaves(unit: Loop, path: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[Root]]]:

@@ -111,7 +111,9 @@ def _same_iteration(first: Root, depth: int, place: Indices, second: Root) -> bo
     """True if only the same iteration of ``first`` writes index ``place`` of ``second``."""
     mine, names = first.symbols[depth], _renamed(second, first)
     spots = [k for k, d in enumerate(first.written) if mine in dim_symbols(d)]
-    return bool(spots) and all(first.written[k] == substitute_dim(place[k], names) for k in spots)
+    return bool(spots) and all(
+        first.written[k] == substitute_dim(place[k], names) for k in spots
+    )
 
 
 def _renamed(root: Root, other: Root) -> dict[str, DimLike]:

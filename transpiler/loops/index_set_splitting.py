@@ -184,9 +184,8 @@ class DiagonalBand:
         added = self.builder.definitions.get(store.args[1])
         if not isinstance(added, Apply) or added.primitive is not add:
             return False
-        read, zero = (
-            self.builder.definitions.get(a) if isinstance(a, Var) else a for a in added.args
-        )
+        read, zero = (self.builder.definitions.get(a) if isinstance(a, Var) else a
+                      for a in added.args)
         if not isinstance(read, Apply) or isinstance(zero, Apply) or zero is None or zero != 0:
             return False
         same = read.primitive is getitem and read.args[0] is inner.phis[0]

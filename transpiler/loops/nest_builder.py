@@ -182,10 +182,8 @@ class NestBuilder:
     ) -> None:
         builder = self.builder
         inits = [self.state[key] for key in touched]
-        phis = [
-            Var(self._type_of(key, i), self._name_of(key, i), builder.origin)
-            for key, i in zip(touched, inits, strict=True)
-        ]
+        phis = [Var(self._type_of(key, i), self._name_of(key, i), builder.origin)
+                for key, i in zip(touched, inits, strict=True)]
         counter = loop_index(0, dim - 1, NAMES[min(len(index), 5)])
         with builder.block() as body, self.reader.loop(counter.atom):
             for key, phi in zip(touched, phis, strict=True):
@@ -455,3 +453,4 @@ class NestBuilder:
             made = apply(reshape, self.state[root], *sizes)
             builder.blocks[-1].statements[-1].proven = True  # type: ignore[union-attr]
             self._name(root.statement.outs[0], made)
+

@@ -185,7 +185,8 @@ def upward(s: For, builder: Builder) -> list[Statement]:
         return []
     with builder.block() as bounds:
         first, last = (
-            apply(add, wrap(a), 1) if isinstance(a, Var) else a + 1 for a in (s.stop, s.start)
+            apply(add, wrap(a), 1) if isinstance(a, Var) else a + 1
+            for a in (s.stop, s.start)
         )
     s.start, s.stop, s.step = atom(first), atom(last), 1
     return bounds.statements
@@ -230,7 +231,9 @@ def _alone(nest: LoopNest) -> str:
     return f"no two iterations share an element, and one stores {', '.join(known)}"
 
 
-def _shared(nest: LoopNest, k: int, steady: frozenset[str]) -> tuple[NestAccess, NestAccess] | None:
+def _shared(
+    nest: LoopNest, k: int, steady: frozenset[str]
+) -> tuple[NestAccess, NestAccess] | None:
     """A store and another access to the k-th array that may touch one element in two iterations.
 
     There is none if some axis is always indexed by the same expression in the counter, except

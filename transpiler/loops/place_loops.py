@@ -287,10 +287,8 @@ class PlaceLoops:
             args = [mapping.get(a, a) if isinstance(a, Var) else a for a in s.args]
             key = s.primitive.name, *((type(a), a) for a in args), repr(s.params)
             if key not in done:
-                done[key] = (
-                    self._read(s, args)
-                    if s.primitive is getitem
-                    else atom(apply(s.primitive, *map(wrap, args), **s.params))
+                done[key] = self._read(s, args) if s.primitive is getitem else atom(
+                    apply(s.primitive, *map(wrap, args), **s.params)
                 )
             made = done[key]
             mapping[s.out] = int(made) if isinstance(made, np.integer) else made
@@ -303,7 +301,9 @@ class PlaceLoops:
         template, places = template_of(index)
         out = Var(s.out.type, s.out.name, s.origin)
         params = {"index": template}
-        self.builder.emit(Apply((out,), s.primitive, (array, *places), params, s.origin, s.proven))
+        self.builder.emit(
+            Apply((out,), s.primitive, (array, *places), params, s.origin, s.proven)
+        )
         return out
 
 

@@ -100,7 +100,9 @@ def _additions(block: Block, builder: Builder) -> bool:
     return alone
 
 
-def _reads(made_by: dict[Var, Statement], value: Atom, store: Apply, builder: Builder) -> bool:
+def _reads(
+    made_by: dict[Var, Statement], value: Atom, store: Apply, builder: Builder
+) -> bool:
     """True if ``value`` is a read of the element that ``store`` overwrites."""
     read = made_by.get(value) if isinstance(value, Var) else None
     return reads_stored(read, store, builder) and is_element(read, builder)

@@ -161,7 +161,9 @@ class ScatterTerms:
         dtype = store.out.type.dtype
         numbers = [s for s in needs if s.out.type.dtype.kind in "fc"]
         reads = {
-            (s.args[0], element_index(s, self.builder)) for s in numbers if s.primitive is getitem
+            (s.args[0], element_index(s, self.builder))
+            for s in numbers
+            if s.primitive is getitem
         }
         value = store.args[1]
         return (
@@ -216,7 +218,9 @@ class ScatterTerms:
     def _steady(self, number: Atom) -> bool:
         """True if an integer can be computed before the nest."""
         made = self.nest.made_by.get(number) if isinstance(number, Var) else None
-        return made is None or (made.primitive in INTEGER and all(map(self._steady, made.args)))
+        return made is None or (
+            made.primitive in INTEGER and all(map(self._steady, made.args))
+        )
 
     # the order of a read and a store of one element
 

@@ -102,7 +102,9 @@ def _is_plain(inner: For, outer: For) -> bool:
         return False
     made = next((t for t in outer.body.statements if inner.stop in t.outs), None)
     own = {outer.index, *(o for t in outer.body.statements for o in t.outs)}
-    return made is None or (is_size(made) and own.isdisjoint(made.args))
+    return made is None or (
+        is_size(made) and own.isdisjoint(made.args)
+    )
 
 
 def _chosen(store: Apply, loop: For, inner: For | None) -> _Scatter | None:

@@ -25,15 +25,8 @@ from calque.transpiler.primitives.indexing import copy, getitem, update
 from calque.transpiler.primitives.shapes import broadcast_to
 
 KEEPS_PLACE = (
-    where,
-    copy,
-    astype,
-    broadcast_to,
-    full,
-    zeros,
-    zeros_like,
-    ones,
-    ones_like,
+    where, copy, astype, broadcast_to,
+    full, zeros, zeros_like, ones, ones_like,
 )
 
 
@@ -68,7 +61,9 @@ class LoopBody:
 class Reader:
     """Read elements of arrays; ``virtual`` are the arrays that are not in memory."""
 
-    def __init__(self, builder: Builder, virtual: Virtual, at_hand: Callable[[DimLike], Any]):
+    def __init__(
+        self, builder: Builder, virtual: Virtual, at_hand: Callable[[DimLike], Any]
+    ):
         self.builder, self.virtual, self.at_hand = builder, virtual, at_hand
         self.frames = [LoopBody(len(builder.blocks))]
         self.levels: dict[Var, int] = {}  # depth of loop indices and of values computed from them

@@ -178,7 +178,9 @@ class WholeNest:
         with self.builder.block() as orelse:
             orelse.results = [self._value(depth - 1, at), *before]
         kinds = [layer.store.out.type.dtype]
-        changed = [k for k in range(1, len(others) + 1) if then.results[k] is not orelse.results[k]]
+        changed = [
+            k for k in range(1, len(others) + 1) if then.results[k] is not orelse.results[k]
+        ]
         for arm in (then, orelse):
             arm.results = [arm.results[0], *(arm.results[k] for k in changed)]
         out = Var(type(layer.store.out.type)(kinds[0]), None, layer.store.origin)
@@ -329,3 +331,5 @@ def _element(array: Var, at: list[Any], builder: Builder) -> Var:
     params = {"index": template}
     builder.emit(Apply((out,), getitem, (array, *dynamic), params, builder.origin, True))
     return out
+
+

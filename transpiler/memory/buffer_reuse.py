@@ -160,7 +160,9 @@ class _Mover:
         """True if a size is proven nonnegative: a hoisted one is used even by a zero-trip loop."""
         return self.builder.dims.nonnegative(self.builder.dims.resolve(dim))
 
-    def _carried(self, out: Var, last: Var, start: Var, s: If | For | While, block: Block) -> Var:
+    def _carried(
+        self, out: Var, last: Var, start: Var, s: If | For | While, block: Block
+    ) -> Var:
         """Let a statement carry the memory; return the array that its block writes into."""
         after = Var(out.type, out.name, out.origin)
         s.outs = (*s.outs, after)

@@ -38,7 +38,9 @@ Rule = Callable[[Sequence[Any], dict[str, Any], bool], Any]
 composed = rule_of("lowering")
 
 
-def _reduced(reduction: Primitive, x: Any, params: dict[str, Any], keep: bool | None = None) -> Any:
+def _reduced(
+    reduction: Primitive, x: Any, params: dict[str, Any], keep: bool | None = None
+) -> Any:
     keepdims = params["keepdims"] if keep is None else keep
     return apply(reduction, x, axis=params["axis"], keepdims=keepdims)
 

@@ -154,7 +154,9 @@ def _place(read: Read, index: Sequence[Any], sizes: Sequence[Any]) -> Any:
 
 
 def _drawn(primitive: Primitive) -> Rule:
-    def rule(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    def rule(
+        read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+    ) -> Any:
         key, *sizes = args
         at_place = AT_PLACE.get((primitive, params["dtype"]))
         if at_place is None:
@@ -211,7 +213,9 @@ def _plus(i: Any, k: int) -> Any:
 
 
 def _triangle(keep: Callable[[Any, Any], Any]) -> Rule:
-    def rule(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    def rule(
+        read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+    ) -> Any:
         *_, i, j = index
         zero = type_of(args[0]).dtype.type(0)
         return FUNCTIONS[np.where](keep(_plus(i, params["k"]), j), read(args[0], index), zero)
@@ -224,7 +228,9 @@ element_of(diagonals.triu)(_triangle(lambda i, j: j >= i))
 
 
 @element_of(diagonals.diagonal)
-def _diagonal(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+def _diagonal(
+    read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
+) -> Any:
     *rest, i = index
     others = iter(rest)
     k = params["offset"]
@@ -274,11 +280,11 @@ def source_index(
     if any(a.dtype.kind == "b" for a in arrays):
         raise NotImplementedError("a mask has no fixed index")
     spread = max((type_of(a).ndim for a in arrays), default=0)
-    places = (
-        [p for p, i in enumerate(items) if isinstance(i, int) or (isinstance(i, Slot))]
-        if arrays
-        else []
-    )
+    places = [
+        p
+        for p, i in enumerate(items)
+        if isinstance(i, int) or (isinstance(i, Slot))
+    ] if arrays else []
     together = places == list(range(places[0], places[0] + len(places))) if places else True
     rest = list(index)
     gathered: list[Any] = []
@@ -391,7 +397,9 @@ def _add(total: Any, x: Any) -> Any:
 
 
 reductions.sum_.reduction = Reduction(lambda d: d.type(0), _add, called="total")
-reductions.prod.reduction = Reduction(lambda d: d.type(1), lambda a, x: a * x, called="product")
+reductions.prod.reduction = Reduction(
+    lambda d: d.type(1), lambda a, x: a * x, called="product"
+)
 reductions.max_.reduction = Reduction(lowest, _larger, True, "largest")
 reductions.min_.reduction = Reduction(highest, _smaller, True, "smallest")
 reductions.any_.reduction = Reduction(lambda d: False, lambda a, x: a | x)

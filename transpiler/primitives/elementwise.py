@@ -75,21 +75,13 @@ divide: Any = None
 _QUOTIENT = [(-2.0, 2.0), (0.5, 2.0)]
 
 add = elementwise(
-    np.add,
-    lambda a, b, y: (1.0, 1.0),
-    "{0} + {1}",
-    spelling="{0} + {1}",
-    total=True,
-    smooth=True,
+    np.add, lambda a, b, y: (1.0, 1.0), "{0} + {1}", spelling="{0} + {1}", total=True, smooth=True,
     arithmetic="add",
     guard=guards.of_sum,
     infix="plus",
 )
 subtract = elementwise(
-    np.subtract,
-    lambda a, b, y: (1.0, -1.0),
-    "{0} - {1}",
-    spelling="{0} - {1}",
+    np.subtract, lambda a, b, y: (1.0, -1.0), "{0} - {1}", spelling="{0} - {1}",
     total=True,
     smooth=True,
     arithmetic="subtract",
@@ -97,11 +89,7 @@ subtract = elementwise(
     infix="minus",
 )
 multiply = elementwise(
-    np.multiply,
-    lambda a, b, y: (b, a),
-    "{0} * {1}",
-    spelling="{0} * {1}",
-    simplify=_same_one,
+    np.multiply, lambda a, b, y: (b, a), "{0} * {1}", spelling="{0} * {1}", simplify=_same_one,
     total=True,
     smooth=True,
     arithmetic="multiply",
@@ -120,23 +108,14 @@ divide = elementwise(
     infix="over",
 )
 negative = elementwise(
-    np.negative,
-    lambda x, y: -1.0,
-    "-{0}",
-    spelling="-{0}",
-    simplify=_double_negative,
+    np.negative, lambda x, y: -1.0, "-{0}", spelling="-{0}", simplify=_double_negative,
     total=True,
     smooth=True,
     arithmetic="negative",
     guard=guards.of_first,
 )
 positive = elementwise(
-    np.positive,
-    lambda x, y: 1.0,
-    "+{0}",
-    spelling="+{0}",
-    total=True,
-    smooth=True,
+    np.positive, lambda x, y: 1.0, "+{0}", spelling="+{0}", total=True, smooth=True,
     arithmetic="same",
     guard=guards.of_first,
     numba="{0}",
@@ -182,11 +161,7 @@ float_power = elementwise(
     np.float_power, _power_partials, domain=[(0.5, 2), (-2, 2)], arithmetic="power"
 )
 floor_divide = elementwise(
-    np.floor_divide,
-    None,
-    "{0} // {1}",
-    spelling="{0} // {1}",
-    domain=_QUOTIENT,
+    np.floor_divide, None, "{0} // {1}", spelling="{0} // {1}", domain=_QUOTIENT,
     arithmetic="floor_divide",
 )
 remainder = elementwise(
@@ -247,11 +222,7 @@ def _sign_partials(x: Any, y: Any) -> Any:
 
 sign = elementwise(np.sign, _sign_partials, "sign", total=True)
 absolute = elementwise(
-    np.absolute,
-    _abs_partials,
-    "abs",
-    spelling="np.abs({0})",
-    name="np.abs",
+    np.absolute, _abs_partials, "abs", spelling="np.abs({0})", name="np.abs",
     total=True,
     smooth=True,
     nonnegative=True,
@@ -259,13 +230,7 @@ absolute = elementwise(
 )
 absolute.jvp, absolute.vjp = _abs_jvp, _abs_vjp
 of_number = elementwise(
-    abs,
-    _abs_partials,
-    "abs",
-    spelling="abs({0})",
-    name="abs",
-    arity=1,
-    smooth=True,
+    abs, _abs_partials, "abs", spelling="abs({0})", name="abs", arity=1, smooth=True,
     nonnegative=True,
     arithmetic="abs",
 )

@@ -74,17 +74,13 @@ def _kept(condition: tuple[Any, ...] | None, product: Any, factor: Any) -> Any:
 
 
 maximum = elementwise(
-    np.maximum,
-    lambda a, b, y: (larger(a, b, y), larger(b, a, y)),
-    "maximum",
+    np.maximum, lambda a, b, y: (larger(a, b, y), larger(b, a, y)), "maximum",
     total=True,
     smooth=True,
     arithmetic="max",
 )
 minimum = elementwise(
-    np.minimum,
-    lambda a, b, y: (larger(b, a, y), larger(a, b, y)),
-    "minimum",
+    np.minimum, lambda a, b, y: (larger(b, a, y), larger(a, b, y)), "minimum",
     total=True,
     smooth=True,
     arithmetic="min",
@@ -149,10 +145,7 @@ def _within(x: Any, low: Any, high: Any) -> Any:
 
 
 clip = elementwise(
-    np.clip,
-    _clip_partials,
-    arity=3,
-    domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)],
+    np.clip, _clip_partials, arity=3, domain=[(-2.0, 2.0), (-1.0, -0.5), (0.5, 1.0)],
     total=True,
     smooth=True,
     arithmetic="clip",

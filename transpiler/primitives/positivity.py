@@ -55,7 +55,9 @@ def is_nonnegative(value: Any, depth: int = _DEPTH) -> bool:
             return any(is_nonnegative(a, below) for a in args)
         case "clip":
             return all(is_nonnegative(a, below) for a in args[1:])
-    return made.primitive.nonnegative or (_keeps_signs(made) and is_nonnegative(args[0], below))
+    return made.primitive.nonnegative or (
+        _keeps_signs(made) and is_nonnegative(args[0], below)
+    )
 
 
 def _made(value: Any, depth: int) -> Apply | None:

@@ -42,12 +42,7 @@ def _declared(
     )
     jvp, vjp = extremum_rules(attains)
     primitive = opaque(
-        f"{name} of a vector",
-        function,
-        _infer,
-        f"{name}({{0}})",
-        jvp,
-        vjp,
+        f"{name} of a vector", function, _infer, f"{name}({{0}})", jvp, vjp,
         fresh=True,
         smooth=True,
         samples=_samples,
@@ -80,3 +75,4 @@ def _is_of(y: Any, x: Any, reduction: Primitive) -> bool:
 
 
 largest, smallest = _declared(max, np.max, max_), _declared(min, np.min, min_)
+

@@ -105,9 +105,7 @@ degrees = declare("degrees", lambda x, y: 1.0 / _DEGREE)
 radians = declare("radians", lambda x, y: _DEGREE)
 declare("fabs", lambda x, y: m.copysign(1.0, x), total=True)
 declare(
-    "erf",
-    lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x),
-    of_arrays=SPECIAL["erf"],
+    "erf", lambda x, y: 2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erf"],
     smooth=True,
 )
 declare("erfc", lambda x, y: -2.0 / math.sqrt(math.pi) * m.exp(-x * x), of_arrays=SPECIAL["erfc"])
@@ -116,7 +114,9 @@ hypot = declare(
     "hypot", lambda a, b, y: (a / or_infinite(y), b / or_infinite(y)), 2, _PAIR, total=True
 )
 declare("fmod", lambda a, b, y: (1.0, -m.trunc(a / b)), 2, _PAIR)
-declare("copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR)
+declare(
+    "copysign", lambda a, b, y: (m.copysign(1.0, a) * m.copysign(1.0, b), None), 2, _PAIR
+)
 
 
 def _pow_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:

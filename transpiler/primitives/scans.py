@@ -106,11 +106,9 @@ def _cumprod_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
         run_time_choice(
             np.all(x != 0),
             lambda: _from_the_end(np.cumsum, y_bar * y, axis) / x,
-            lambda: (
-                np.moveaxis(np.sum(y_bar[..., None] * _without_each(x, axis), axis), -1, axis)
-                if x.ndim > 1
-                else np.sum(y_bar[..., None] * _without_each(x, axis), axis)
-            ),
+            lambda: np.moveaxis(np.sum(y_bar[..., None] * _without_each(x, axis), axis), -1, axis)
+            if x.ndim > 1
+            else np.sum(y_bar[..., None] * _without_each(x, axis), axis),
             type_of(x),
         ),
     )

@@ -237,9 +237,8 @@ searchsorted = register(
         "np.searchsorted",
         np.searchsorted,
         lambda x, v, side: ArrayType(_INT, type_of(v).dims),
-        lambda args, p: (
-            "np.searchsorted({0}, {1}" + (")" if p["side"] == "left" else f", side={p['side']!r})")
-        ),
+        lambda args, p: "np.searchsorted({0}, {1}"
+        + (")" if p["side"] == "left" else f", side={p['side']!r})"),
         nondifferentiable=True,
         samples=_searchsorted_samples,
         arithmetic="place",

@@ -60,7 +60,9 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
             dim = current().dim_of(value) if not value.ndim and value.dtype.kind in "iu" else None
             template.append(dim if isinstance(dim, int) else slot(value))
     if sum(t is Ellipsis for t in template) > 1:
-        raise IndexOutOfRange("an index can only have a single ellipsis ('...')", current().origin)
+        raise IndexOutOfRange(
+            "an index can only have a single ellipsis ('...')", current().origin
+        )
     if len(template) > 1 and template[-1] is Ellipsis and _leaves_axes(x, template, dynamic):
         template.pop()
     return tuple(template), dynamic

@@ -29,9 +29,7 @@ elementwise(np.log10, lambda x, y: 1.0 / (_LN10 * x), "log10", domain=_POSITIVE)
 elementwise(np.log1p, lambda x, y: 1.0 / (1.0 + x), "log1p", domain=[(-0.5, 3.0)])
 # the slope is 1 where a and y are the same infinity: their difference is no number
 elementwise(
-    np.logaddexp,
-    lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))),
-    smooth=True,
+    np.logaddexp, lambda a, b, y: (np.exp(_below(a, y)), np.exp(_below(b, y))), smooth=True,
     numba="np.logaddexp({0}, {1})",
 )
 elementwise(np.logaddexp2, lambda a, b, y: (np.exp2(_below(a, y)), np.exp2(_below(b, y))))
@@ -69,8 +67,6 @@ def _arctan2_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
 
 
 elementwise(np.arctan2, _arctan2_partials, "atan2", domain=[(0.5, 2.0), (-2.0, 2.0)])
-
-
 def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
     """The slopes of ``hypot``; at (0, 0) those of a maximum at a tie, as JAX's."""
     safe = np.where(y == 0, 1.0, y)
@@ -78,11 +74,7 @@ def hypot_partials(a: Any, b: Any, y: Any) -> tuple[Any, Any]:
 
 
 hypot = elementwise(
-    np.hypot,
-    hypot_partials,
-    "hypot",
-    domain=[(0.5, 2.0), (-2.0, 2.0)],
-    total=True,
+    np.hypot, hypot_partials, "hypot", domain=[(0.5, 2.0), (-2.0, 2.0)], total=True,
     nonnegative=True,
 )
 

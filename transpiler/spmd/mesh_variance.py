@@ -216,7 +216,9 @@ class _Casts:
         self.outermost: _Place | None = None
         self.defined_in: dict[Var, _Place] = {}
 
-    def block(self, block: Block, bound: tuple[Var, ...] = (), wanted: Sequence[Axes] = ()) -> None:
+    def block(
+        self, block: Block, bound: tuple[Var, ...] = (), wanted: Sequence[Axes] = ()
+    ) -> None:
         """Rewrite a block that binds Vars, and whose results are to differ as is wanted."""
         place = _Place()
         self.outermost = self.outermost or place

@@ -56,27 +56,12 @@ from calque.transpiler.vectorize.divergence import mapped
 
 # results are put together from operands, each of which must be linear, or zero
 _JOINING = (
-    add,
-    subtract,
-    where,
-    stack_rows,
-    concatenate,
-    stack,
-    vstack,
-    hstack,
-    column_stack,
-    dstack,
-    update,
-    update_add,
+    add, subtract, where, stack_rows, concatenate, stack, vstack, hstack,
+    column_stack, dstack, update, update_add,
 )
 # of the elementwise functions those that may be linear; and functions with pieces of slope one
 _ELEMENTWISE = (
-    add,
-    subtract,
-    multiply,
-    divide,
-    negative,
-    positive,
+    add, subtract, multiply, divide, negative, positive,
     same,
     *(transcendental.deg2rad, transcendental.rad2deg, scalars.degrees),
     *(transcendental.radians, transcendental.degrees, scalars.radians),

@@ -253,7 +253,9 @@ class Recorder(FlatSaves):
                     pending.append(a)
         return True
 
-    def _to_save(self, needed: list[Var], order: dict[Var, int], sources: Sources) -> set[Var]:
+    def _to_save(
+        self, needed: list[Var], order: dict[Var, int], sources: Sources
+    ) -> set[Var]:
         """The values to save: some of those ``needed``, or of their operands."""
         hard = {v for v in needed if not self._is_cheap(v, sources)}
         soft = [v for v in needed if v not in hard]
@@ -381,7 +383,9 @@ class Recorder(FlatSaves):
             order = {v: i for i, v in enumerate(ordered_vars(arm))}
             sources = Sources(definitions_in(arm), self.kept, versions, restoring)
             missing = {v: v for v in restoring if v not in versions}
-            saved = self._to_save([v for v in core.free_vars(block) if v in order], order, sources)
+            saved = self._to_save(
+                [v for v in core.free_vars(block) if v in order], order, sources
+            )
             done: dict[int, Apply] = {}
             while True:
                 use_versions(block, versions, done)
@@ -399,7 +403,9 @@ class Recorder(FlatSaves):
                         self._run_again(value, made, block)
                     continue
                 cheap = value not in saved and self._is_cheap(value, sources)
-                if cheap and self._in_time(value, block, order, sources, {**versions, **missing}):
+                if cheap and self._in_time(
+                    value, block, order, sources, {**versions, **missing}
+                ):
                     self._recompute(value, sources, block)
                 elif self.loops and not self.sizes_known(value.type):
                     self.save_flat(value, block)

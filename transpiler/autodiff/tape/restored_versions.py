@@ -75,7 +75,9 @@ def restorable_versions(s: For | While, k: int) -> set[Var] | None:
     return chain[1] | {s.phis[k]}
 
 
-def versions_after(s: Statement, version: Var, within: bool) -> tuple[Var, set[Var]] | None:
+def versions_after(
+    s: Statement, version: Var, within: bool
+) -> tuple[Var, set[Var]] | None:
     """The array that a statement computes from a version by stores alone, and earlier versions.
 
     The version is one ``within`` the statement, or the one that it starts from.

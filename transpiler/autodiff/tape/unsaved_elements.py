@@ -209,6 +209,7 @@ class KeptElements:
         return may_reach(self.reads, place, self.places[id(s)])
 
 
+
 @dataclass(eq=False)
 class Sources:
     """The sources of values within a loop or an arm: kept elements, or operands.

@@ -60,8 +60,6 @@ _FUNCTIONS = {gast.FloorDiv: "floor_divide", gast.Mod: "remainder_of", gast.Pow:
 _AND, _OR, _CHOICE, _UNIT, _SIGN, _SUM = 3, 2, 1, 14, 12, 10
 _BITS = (gast.BitAnd, gast.BitXor, gast.BitOr, gast.LShift, gast.RShift)
 _WORDS = {"inf": "INF", "nan": "NaN"}
-
-
 @dataclass
 class CNames:
     """The meaning of names in one kernel, as functions that the printer calls.
@@ -332,9 +330,8 @@ class CText:
                 return [("    " * depth + t) if t else "" for t in code.text.split("\n")]
             case gast.Assign(targets=[gast.Tuple(elts=places)], value=gast.Tuple(elts=values)):
                 return self._together(places, values, depth)
-            case (
-                gast.Assign(targets=[gast.Subscript() as place])
-                | gast.AugAssign(target=gast.Subscript() as place)
+            case gast.Assign(targets=[gast.Subscript() as place]) | gast.AugAssign(
+                target=gast.Subscript() as place
             ) if checked := self.names.checked(place):
                 body = self._stored(line, depth + 1)
                 return braced(f"if ({inside_of(checked)})", body, depth)

@@ -62,7 +62,9 @@ def cuda_function(
     return "\n\n\n".join(filter(None, [launcher.rstrip(), kernels.rstrip()])) + "\n"
 
 
-def _parts(function: core.Function, comments: bool, asking: Builder | None) -> tuple[str, str, str]:
+def _parts(
+    function: core.Function, comments: bool, asking: Builder | None
+) -> tuple[str, str, str]:
     """The launcher, the text of its kernels, and the lines that compile them."""
     writer, trees = written_function(function, comments, CUDA, asking, CudaLauncher)
     assert isinstance(writer, CudaLauncher)

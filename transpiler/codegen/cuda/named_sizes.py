@@ -118,9 +118,9 @@ class _SizeWords(gast.NodeTransformer):
         """Replace ``(n - 2) + 2`` by ``n``."""
         node = self.generic_visit(node)
         match node:
-            case gast.BinOp(left=left, right=gast.Constant(value=int() as number)) if getattr(
-                left, "is_size", False
-            ) and isinstance(node.op, gast.Add | gast.Sub):
+            case gast.BinOp(left=left, right=gast.Constant(value=int() as number)) if (
+                getattr(left, "is_size", False) and isinstance(node.op, gast.Add | gast.Sub)
+            ):
                 number = -number if isinstance(node.op, gast.Sub) else number
                 return _tree(shifted(to_text(left).strip().strip("()"), number))
         return node

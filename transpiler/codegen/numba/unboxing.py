@@ -31,22 +31,8 @@ from calque.transpiler.primitives.shapes import broadcast_to, reshape
 
 # the primitives that return 0-d arrays, and those that return a 0-d array for a 0-d array
 ARRAYS = (
-    constant,
-    stack_rows,
-    empty,
-    empty_like,
-    full,
-    ones,
-    ones_like,
-    zeros,
-    zeros_like,
-    copy,
-    broadcast_to,
-    reshape,
-    squeeze,
-    tensordot,
-    transpose,
-    where,
+    constant, stack_rows, empty, empty_like, full, ones, ones_like, zeros, zeros_like,
+    copy, broadcast_to, reshape, squeeze, tensordot, transpose, where,
 )
 SAME = (astype, conj, real, imag, getitem)
 

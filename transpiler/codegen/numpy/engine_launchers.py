@@ -47,7 +47,9 @@ class DeviceLauncher:
         """The ``def`` that takes and returns whole arrays."""
         raise NotImplementedError
 
-    def module(self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None) -> Module:
+    def module(
+        self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
+    ) -> Module:
         """A module with the texts of a device's program and of the launcher.
 
         ``alone`` has the texts of the calque functions it calls; None if they are imported.
@@ -150,7 +152,9 @@ class ThreadLauncher(DeviceLauncher):
 
         return whole_text(leaf, cut, self.sizes)
 
-    def module(self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None) -> Module:
+    def module(
+        self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
+    ) -> Module:
         """The engine is imported, or its text follows."""
         lines, engine = alone or (["from calque.runtime.engines.threads import run"], [])
         return lines, [*helpers, *texts, *engine]
@@ -172,14 +176,13 @@ class GpuLauncher(ThreadLauncher):
         ]
 
     def _of_results(self, path: str, cut: Cut) -> str:
-        return (
-            super()
-            ._of_results(path, cut)
-            .replace("np.stack(", "cp.stack(")
-            .replace("np.concatenate(", "cp.concatenate(")
+        return super()._of_results(path, cut).replace("np.stack(", "cp.stack(").replace(
+            "np.concatenate(", "cp.concatenate("
         )
 
-    def module(self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None) -> Module:
+    def module(
+        self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
+    ) -> Module:
         """The engine is imported, or its text follows."""
         place = "calque.runtime.engines.gpu_threads"
         lines, engine = alone or ([f"from {place} import on_gpu, run_on_gpus"], [])

@@ -113,7 +113,9 @@ class MpiLauncher(DeviceLauncher):
         text = _MAIN.format(name=self.name, given=", ".join(given), results=", ".join(leaves))
         return "\n".join(w for line in text.split("\n") for w in wrapped(line))
 
-    def module(self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None) -> Module:
+    def module(
+        self, texts: Sequence[str], helpers: Sequence[str], alone: Module | None
+    ) -> Module:
         """The module, with the main part that ``mpiexec`` runs."""
         main = self.main_text()
         lines = ["from mpi4py import MPI", *(["import sys", "import traceback"] if main else [])]

@@ -375,7 +375,9 @@ class Carrying(Changes):
             made.append(Array(ending.outs[next(numbers)]))
             return made[-1]
 
-        end = value = slot.description.instantiate(leaf, lambda m: Mismatch(m, self.builder.origin))
+        end = value = slot.description.instantiate(
+            leaf, lambda m: Mismatch(m, self.builder.origin)
+        )
         ending.finals.update({("phi", slot.key, i): array for i, array in enumerate(made)})
         for number, first in enumerate(self._leaves(slot, slot.initial)):
             made[number].poison = poison_of(first) or plan.stale.get((slot.key, number))

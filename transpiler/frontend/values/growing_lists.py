@@ -64,7 +64,9 @@ class Growing(LoopMemory):
         finally:
             self.indexing = False
 
-    def list_changed(self, plan: CarryPlan, values: Any, before: list[Any], now: list[Any]) -> None:
+    def list_changed(
+        self, plan: CarryPlan, values: Any, before: list[Any], now: list[Any]
+    ) -> None:
         """Extend the plan by a list that an iteration left longer or shorter than it was."""
         if not isinstance(values, RecordedList) or id(values) in self.foreign:
             raise BranchMismatch(

@@ -18,17 +18,9 @@ from calque.transpiler.ir.builder import ATTRIBUTES, Array, current
 _KEPT = ("owndata", "c_contiguous", "f_contiguous", "writeable", "aligned")
 _FLAGS = {
     **{name.upper(): name for name in ("owndata", "c_contiguous", "f_contiguous")},
-    "O": "owndata",
-    "C": "c_contiguous",
-    "F": "f_contiguous",
-    "CONTIGUOUS": "c_contiguous",
-    "FORTRAN": "f_contiguous",
-    "FNC": "fnc",
-    "FORC": "forc",
-    "WRITEABLE": "writeable",
-    "W": "writeable",
-    "ALIGNED": "aligned",
-    "A": "aligned",
+    "O": "owndata", "C": "c_contiguous", "F": "f_contiguous",
+    "CONTIGUOUS": "c_contiguous", "FORTRAN": "f_contiguous", "FNC": "fnc", "FORC": "forc",
+    "WRITEABLE": "writeable", "W": "writeable", "ALIGNED": "aligned", "A": "aligned",
 }
 
 

@@ -185,7 +185,9 @@ class MixedNumber(Array):
             return dtype.type(0)
 
 
-def selected(test: Any, then: Callable[[], Any], orelse: Callable[[], Any], t: ArrayType) -> Any:
+def selected(
+    test: Any, then: Callable[[], Any], orelse: Callable[[], Any], t: ArrayType
+) -> Any:
     """``then() if test else orelse()`` as a number of a type."""
     if not isinstance(test, Array):
         return then() if test else orelse()

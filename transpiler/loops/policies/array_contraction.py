@@ -30,7 +30,9 @@ from calque.transpiler.loops.schedule.private_arrays import NEW, ArrayFamilies, 
 _LEAST = 16  # the fewest elements of a row that iterations of a parallel loop allocate
 
 
-def contract(function: Function, builder: Builder, compiles: Callable[[Statement], bool]) -> None:
+def contract(
+    function: Function, builder: Builder, compiles: Callable[[Statement], bool]
+) -> None:
     """Shrink arrays to the row that an iteration of their loop needs, in place."""
 
     def visit(block: Block, compiled: bool) -> None:

@@ -85,7 +85,9 @@ def _without_branches(body: Block) -> Block | Refused:
     return Refused(f"it has {len(made)} operations, and at most {_MOST} are written three times")
 
 
-def _crossing(loop: For, counters: Sequence[Var], builder: Builder) -> tuple[Block, Var] | Refused:
+def _crossing(
+    loop: For, counters: Sequence[Var], builder: Builder
+) -> tuple[Block, Var] | Refused:
     """The body and the outer counter at whose value alone accesses touch one element, if any."""
     if loop.step not in (1, -1) or loop.index not in builder.dim_values:
         return Refused("it does not count by one")

@@ -94,7 +94,9 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
     return False
 
 
-def _refusal(first: For, second: For, between: list[Statement], builder: Builder) -> Refused | None:
+def _refusal(
+    first: For, second: For, between: list[Statement], builder: Builder
+) -> Refused | None:
     """The reason why two loops stay apart; None if they fuse with their rows' sums along memory."""
     loops = first, second
     there = (second.origin,)

@@ -25,7 +25,9 @@ from calque.transpiler.loops.loop_reductions import reduction_at, scan_at, scans
 from calque.transpiler.loops.parallelize import of_arrays, upward
 
 
-def map_to_threads(function: core.Function, builder: Builder, deterministic: bool = False) -> None:
+def map_to_threads(
+    function: core.Function, builder: Builder, deterministic: bool = False
+) -> None:
     """Mark loops that threads may share, in place; ``deterministic``: without atomic additions."""
     with builder.active():
         write_as_additions(function.body)

@@ -241,3 +241,4 @@ class Permutation:
                 return loop.start, loop.stop, -1
             return loop.stop + 1, atom(end), 1
         return loop.start, loop.stop, loop.step
+

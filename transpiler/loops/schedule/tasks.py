@@ -172,7 +172,9 @@ class TaskLoop:
         for at, group in enumerate(groups):
             loop, written = self._part(group, now)
             loop.outs = tuple(
-                self.loop.outs[k] if last[k] == at else Var(phi.type, phi.name, self.loop.origin)
+                self.loop.outs[k]
+                if last[k] == at
+                else Var(phi.type, phi.name, self.loop.origin)
                 for k, phi in zip(written, loop.phis, strict=True)
             )
             for k, out in zip(written, loop.outs, strict=True):
