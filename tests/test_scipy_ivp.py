@@ -110,6 +110,29 @@ def test_closed_form() -> None:
     np.testing.assert_allclose(calque.grad(calque.grad(f))(0.7), 6.0 * np.exp(-1.4), rtol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF", "odeint"])
+def test_times_are_differentiated(method: str) -> None:
+    """The derivative of a state by its time is the slope there."""
+    times = np.array([0.0, 0.4, 0.9, 1.7])
+
+    def f(t: Any) -> Any:
+        if method == "odeint":
+            return integrate.odeint(lambda y, t: -y * np.cos(t), A, t, **TIGHT)[:, 0]
+        return integrate.solve_ivp(
+            lambda t, y: -y * np.cos(t), (0.0, 1.8), A, method, t, **TIGHT
+        ).y[0]
+
+    wanted = -f(times) * np.cos(times)
+    if method == "odeint":  # all states begin at the first time
+        exact = f(times) * np.cos(times[0])
+        found = calque.jacrev(f)(times)
+        np.testing.assert_allclose(found[1:, 0], exact[1:], rtol=1e-6)
+        np.testing.assert_allclose(np.diag(found)[1:], wanted[1:], rtol=1e-6)
+    else:
+        found = calque.jacrev(f)(times)[1:, 1:]
+        np.testing.assert_allclose(found, np.diag(wanted[1:]), rtol=1e-6, atol=1e-8)
+
+
 def test_kernels_and_batches() -> None:
     f = at_times("RK45")
     np.testing.assert_allclose(calque.jit(f)(A), f(A), rtol=1e-13)

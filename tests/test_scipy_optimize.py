@@ -90,6 +90,20 @@ def test_roots(name: str) -> None:
     np.testing.assert_allclose(calque.hessian(f)(A), second, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("method", ["brentq", "bisect"])
+def test_steps_are_those_of_scipy(method: str) -> None:
+    """Where the tolerance is loose, the result tells one sequence of steps from another."""
+
+    search = getattr(optimize, method)
+
+    def f(a: Any, xtol: Any) -> Any:
+        return search(lambda x: x**3 - a[0] * x - a[1], -2.0, 3.0, xtol=xtol) * 1.0
+
+    for xtol in (0.5, 0.1, 1e-2, 1e-3, 1e-5):
+        for a in (A, np.array([0.1, 3.0]), np.array([0.3, 0.05])):
+            assert calque.jit(f)(a, xtol) == pytest.approx(f(a, xtol), rel=1e-14)
+
+
 def valley(a: Any) -> Any:
     """A banana whose minimum is at ``(a0, a1 a0^2)``."""
     return optimize.minimize(

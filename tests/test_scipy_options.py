@@ -32,6 +32,8 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "pairs": (lambda a: nearest(a, bounds=[(0.0, 0.3), (None, np.inf)]), [0.0, 1.0]),
     "an object": (lambda a: nearest(a, bounds=optimize.Bounds([0.0, 0.0], [0.3, 1.0])), [0.0, 1.0]),
     "values of the run": (lambda a: nearest(a, bounds=[(0.0, 0.5 * a[1]), (0.0, 2.0)]), [0.0, 1.5]),
+    "lower ones": (lambda a: nearest(a, bounds=[(0.6, 2.0), (a[0] + 0.4, 3.0)]), [1.0, 0.0]),
+    "lower ones of residuals": (lambda a: fitted(a, ([0.6, a[0]], [2.0, 3.0])), [0.0, 1.0]),
     "infinite ones": (lambda a: fitted(a, ([0.0, 0.0], [0.3, np.inf])), [0.0, 1.0]),
     "arrays": (lambda a: fitted(a, (np.zeros(2), np.array([0.3, 2.0]))), [0.0, 1.0]),
 }
