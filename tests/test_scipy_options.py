@@ -24,8 +24,8 @@ def nearest(a: Any, **options: Any) -> Any:
     return optimize.minimize(lambda x: np.sum((x - a) ** 2), np.full(2, 0.1), **options).x
 
 
-def fitted(a: Any, bounds: Any) -> Any:
-    return optimize.least_squares(lambda x: x - a, np.full(2, 0.1), bounds=bounds).x
+def fitted(a: Any, bounds: Any, start: float = 0.1) -> Any:
+    return optimize.least_squares(lambda x: x - a, np.full(2, start), bounds=bounds).x
 
 
 BOUNDS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
@@ -33,7 +33,7 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
     "an object": (lambda a: nearest(a, bounds=optimize.Bounds([0.0, 0.0], [0.3, 1.0])), [0.0, 1.0]),
     "values of the run": (lambda a: nearest(a, bounds=[(0.0, 0.5 * a[1]), (0.0, 2.0)]), [0.0, 1.5]),
     "lower ones": (lambda a: nearest(a, bounds=[(0.6, 2.0), (a[0] + 0.4, 3.0)]), [1.0, 0.0]),
-    "lower ones of residuals": (lambda a: fitted(a, ([0.6, a[0]], [2.0, 3.0])), [0.0, 1.0]),
+    "lower ones of residuals": (lambda a: fitted(a, ([0.6, a[0]], [2.0, 3.0]), 1.5), [0.0, 1.0]),
     "infinite ones": (lambda a: fitted(a, ([0.0, 0.0], [0.3, np.inf])), [0.0, 1.0]),
     "arrays": (lambda a: fitted(a, (np.zeros(2), np.array([0.3, 2.0]))), [0.0, 1.0]),
 }
