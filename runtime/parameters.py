@@ -86,9 +86,9 @@ def _has_parameter(owner: str, name: str, of: Any) -> None:
     if known is None or known[2] or name in known[0] or name in known[1]:
         return
     has = ", ".join([*known[0], *known[1]]) or "none"
-    raise ValueError(
+    raise TypeError(
         f"{owner}: argnums or argnames has {name!r}, which is no parameter of {_called(of)}: "
-        f"it has {has}"
+        f"it has {has} (an integer counts them)"
     )
 
 
