@@ -93,7 +93,8 @@ def _has_parameter(owner: str, name: str, of: Any) -> None:
 
 
 def _called(function: Any) -> str:
-    return str(getattr(function, "__name__", None) or type(function).__name__)
+    named = (getattr(function, key, None) for key in ("__name__", "name"))
+    return next((n for n in named if isinstance(n, str)), type(function).__name__)
 
 
 class GivenByName:

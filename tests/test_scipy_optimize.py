@@ -92,7 +92,7 @@ def test_roots(name: str) -> None:
 
 @pytest.mark.parametrize("method", ["brentq", "bisect"])
 def test_steps_are_those_of_scipy(method: str) -> None:
-    """Where the tolerance is loose, the result tells one sequence of steps from another."""
+    """The result of a loose tolerance tells one sequence of steps from another."""
 
     search = getattr(optimize, method)
 

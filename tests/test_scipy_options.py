@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import UnsupportedFunction, UnsupportedSyntax
 from calque.transpiler.primitives.host_calls import literal_text
 
 integrate = pytest.importorskip("scipy.integrate")
@@ -48,11 +48,11 @@ def test_bounds(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
-    "minimize takes no callback": (lambda a: nearest(a, callback=print), NotImplementedError),
-    "minimize takes no hess": (lambda a: nearest(a, hess=lambda x: np.eye(2)), NotImplementedError),
+    "minimize takes no callback": (lambda a: nearest(a, callback=print), UnsupportedFunction),
+    "minimize takes no hess": (lambda a: nearest(a, hess=lambda x: np.eye(2)), UnsupportedFunction),
     "root takes no callback": (
         lambda a: optimize.root(lambda x: x - a, A, callback=print).x,
-        NotImplementedError,
+        UnsupportedFunction,
     ),
     "The option tol must be": (
         lambda a: optimize.root(lambda x: x**3 - a, A, tol=1e-9 * a[0]).x,
@@ -70,9 +70,9 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
         lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.0), a, "Euler").y,
         ValueError,
     ),
-    "takes no dense_output here: give the times": (
+    "takes no dense_output here": (
         lambda a: integrate.solve_ivp(lambda t, y: -a * y, (0.0, 1.0), a, dense_output=True).y,
-        NotImplementedError,
+        UnsupportedFunction,
     ),
 }
 
@@ -83,6 +83,26 @@ def test_refused_by_name(message: str) -> None:
     f, kind = REFUSED[message]
     with pytest.raises(kind, match=message):
         calque.grad(lambda a: np.sum(f(a)))(A)
+
+
+def test_a_refusal_shows_the_line_that_calls_scipy() -> None:
+    f, kind = REFUSED["takes no dense_output here"]
+    with pytest.raises(kind) as caught:
+        calque.grad(f)(A)
+    assert isinstance(caught.value, UnsupportedFunction) and caught.value.origin is not None
+    assert "dense_output=True" in caught.value.origin.text
+    assert caught.value.hint == "give the times as t_eval" and not caught.value.calls
+
+
+def test_an_error_in_a_function_that_is_called_back_shows_both_lines() -> None:
+    def unread(x: Any) -> Any:
+        return eval("x")
+
+    with pytest.raises(UnsupportedSyntax) as caught:
+        calque.grad(lambda a: optimize.brentq(lambda x: unread(x) - a, 0.0, 2.0))(0.5)
+    assert caught.value.origin is not None and 'eval("x")' in caught.value.origin.text
+    assert any("optimize.brentq" in origin.text for origin in caught.value.calls)
+    assert "root_finding" not in str(caught.value)
 
 
 def decayed(a: Any, times: Any, method: Any = "RK45", end: float = 1.0) -> Any:

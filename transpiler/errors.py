@@ -88,8 +88,8 @@ class UnsupportedSyntax(CalqueError):
     """A construct of Python that calque does not translate."""
 
 
-class UnsupportedFunction(CalqueError):
-    """A call of a function that has neither a rule nor readable Python source."""
+class UnsupportedFunction(CalqueError, NotImplementedError):
+    """A call of a function, or with an option, without a rule and without readable source."""
 
 
 class Unstackable(UnsupportedFunction):

@@ -132,21 +132,18 @@ def _runge_kutta_tables(machine: Machine, node: Any, args: Args, kwargs: Kwargs)
 
 
 def steps_of(
-    host: Callable[..., Any],
-    functions: Sequence[Any],
-    t0: Any,
-    t1: Any,
-    y0: Any,
-    times: Any,
-    **options: Any,
+    host: Callable[..., Any], functions: Sequence[Any], problem: tuple[Any, ...], **options: Any
 ) -> Any:
-    """The steps of a solver: their ends, three states in each, and the positions of the times."""
+    """The steps of a solver of a problem: its limits, first state, and times asked for.
+
+    Of the steps there are the ends, three states in each, and the positions of the times.
+    """
     raise TypeError("a twin is interpreted, never called")
 
 
 @builtin(steps_of)
 def _steps_of(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
-    host, functions, t0, t1, y0, times = args
+    host, functions, (t0, t1, y0, times) = args
     count, state = machine.builder.dims.fresh(), type_of(y0)
     called = [(function, [_NUMBER, state]) for function in functions]
 

@@ -183,10 +183,10 @@ def least_squares(
         options = {**options, "ftol": ftol, "xtol": xtol, "gtol": gtol, "max_nfev": max_nfev}
         options = {**options, "diff_step": diff_step, "tr_solver": tr_solver}
         if callable(jac):
-            host = solver_hosts.least_squares_by_jacobian
-            return like_first(host, [residuals, jacobian], x, *limits, **options)
-        host = solver_hosts.least_squares_of
-        return like_first(host, [residuals], x, *limits, jac=jac, **options)
+            both, by_jacobian = [residuals, jacobian], solver_hosts.least_squares_by_jacobian
+            return like_first(by_jacobian, both, x, *limits, **options)
+        options = {**options, "jac": jac}
+        return like_first(solver_hosts.least_squares_of, [residuals], x, *limits, **options)
 
     x = custom_root(_stationary(grad(cost), *limits), start, solve)
     return OptimizeResult(x=x, fun=residuals(x), cost=cost(x), grad=grad(cost)(x))

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
+from calque.transpiler.ir.builder import current
+
 
 class OptimizeResult:
     """The result of a solver of ``scipy.optimize``."""
@@ -37,4 +42,11 @@ def refuse_options(function: str, instead: str, **options: Any) -> None:
     """Raise where an option is given that the twin of a function does not pass on."""
     given = [name for name, value in options.items() if value is not None and value is not False]
     if given:
-        raise NotImplementedError(f"{function} takes no {given[0]} here: {instead}")
+        message = f"{function} takes no {given[0]} here."
+        raise UnsupportedFunction(message, current().origin, instead)
+
+
+@builtin(refuse_options)
+def _refuse_options(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
+    with machine.at(node):
+        refuse_options(*args, **kwargs)

@@ -42,7 +42,7 @@ def states_on_steps(
     slope: Any, span: Any, y0: Any, times: Any, host: Any, **options: Any
 ) -> tuple[Any, Any]:
     """The ends of the steps, and the states there, or at the times where some are asked for."""
-    ends, stages, wanted = steps_of(host, [slope], *span, y0, times, **options)
+    ends, stages, wanted = steps_of(host, [slope], (*span, y0, times), **options)
     count = stages.shape[0]
     states = np.zeros((count + 1, y0.shape[0]))
     states[0] = y0

@@ -252,7 +252,12 @@ class Calls(NativeCalls):
                 own = os.path.dirname(function.__code__.co_filename)
                 if error.origin is None or os.path.dirname(error.origin.file) == own:
                     error.origin = self.on_behalf
+                elif library and (caller := self.on_behalf) is not None:
+                    if caller not in (error.origin, *error.calls):
+                        error.calls.append(caller)
                 raise
+            except NotImplementedError as error:  # a twin refuses
+                raise UnsupportedFunction(str(error), self.on_behalf) from None
 
     def call_closure(self, closure: Closure, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """Interpret a call of a function whose source is at hand."""

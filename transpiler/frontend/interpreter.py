@@ -33,6 +33,7 @@ from calque.transpiler.frontend.captures import Captures
 from calque.transpiler.frontend.control.python_errors import UNASSIGNED, UNDEFINED
 from calque.transpiler.frontend.control.value_join import fill
 from calque.transpiler.frontend.guarding import Guard, guard_builtin
+from calque.transpiler.frontend.library.scipy_objects import is_users_code
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Activation
 from calque.transpiler.frontend.paths import of_object, step
@@ -127,6 +128,8 @@ class State(Captures):
         if node is None or len(self.calls) < 2 or self.on_behalf is not None:
             return
         origin = self.calls[-2].source.origin(node)
+        if not is_users_code(origin.file):
+            return  # a library calls the user's function back
         notes = getattr(error, "__notes__", ())
         if isinstance(error, (CalqueError, SpecializationNeeded)):
             error.calls.append(origin)
