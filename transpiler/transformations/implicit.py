@@ -135,6 +135,11 @@ class DenseSolve:
             return pytrees.unflatten(structure, [leaves[0] / blocks[0]])
         if len(leaves) == 1 and leaves[0].ndim == 1:
             return pytrees.unflatten(structure, [np.linalg.solve(blocks[0], leaves[0])])
+        if len(leaves) == 1:
+            size = np.size(leaves[0])
+            matrix = np.reshape(blocks[0], (size, size))
+            found = np.linalg.solve(matrix, np.reshape(leaves[0], (-1,)))
+            return pytrees.unflatten(structure, [np.reshape(found, leaves[0].shape)])
         sizes = [np.size(x) for x in leaves]
         rows = [
             np.concatenate(

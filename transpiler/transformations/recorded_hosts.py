@@ -9,7 +9,7 @@ from typing import Any
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.errors import Unstackable, UnsupportedFunction
 from calque.transpiler.frontend.declared_kinds import sequential
-from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.machine import Closure, Machine
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Block, Function, Parameter, Var
@@ -108,8 +108,8 @@ def _callee(
 
 
 def _word(function: Any, k: int) -> str:
-    code = getattr(function, "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    """The name of a parameter of an interpreted function."""
+    names = [a.id for a in function.node.args.args] if isinstance(function, Closure) else []
     return names[k] if k < len(names) else "x" if k == 0 else f"x_{k}"
 
 
