@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,11 +15,23 @@ read_source("scipy.stats", "sem", "trim_mean", "entropy")
 
 def _floats(a: Any) -> Any:
     a = np.asarray(a)
+    if a.dtype.kind == "c":
+        raise NotImplementedError("Statistics of samples take real numbers here, not complex ones.")
     return a if a.dtype.kind == "f" else a.astype(float)
 
 
 def _average(a: Any, axis: Any, weights: Any) -> Any:
     return np.mean(a, axis=axis) if weights is None else np.average(a, axis=axis, weights=weights)
+
+
+def _length(a: Any, axis: Any) -> int:
+    """The number of elements along an axis, or several."""
+    if axis is None:
+        return int(a.size)
+    length = 1
+    for k in axis if isinstance(axis, tuple) else (axis,):
+        length *= a.shape[k]
+    return length
 
 
 @twin("scipy.stats", "gmean")
@@ -28,16 +42,19 @@ def gmean(a: Any, axis: Any = 0, *, weights: Any = None) -> Any:
 
 @twin("scipy.stats", "hmean")
 def hmean(a: Any, axis: Any = 0, *, weights: Any = None) -> Any:
-    """The harmonic mean."""
-    return 1.0 / _average(1.0 / _floats(a), axis, weights)
+    """The harmonic mean; NaN where a number is negative."""
+    a = _floats(a)
+    return 1.0 / _average(1.0 / np.where(a < 0.0, np.nan, a), axis, weights)
 
 
 @twin("scipy.stats", "zscore")
 def zscore(a: Any, axis: Any = 0, ddof: int = 0) -> Any:
-    """The distances from the mean in standard deviations."""
+    """The distances from the mean in standard deviations; NaN where all elements are equal."""
     a = _floats(a)
     middle = np.mean(a, axis=axis, keepdims=True)
-    return (a - middle) / np.std(a, axis=axis, ddof=ddof, keepdims=True)
+    deviation = np.std(a, axis=axis, ddof=ddof, keepdims=True)
+    equal = deviation <= np.abs(np.finfo(a.dtype).eps * middle)
+    return np.where(equal, np.nan, (a - middle) / deviation)
 
 
 @twin("scipy.stats", "gzscore")
@@ -53,52 +70,85 @@ def variation(a: Any, axis: Any = 0, *, ddof: int = 0) -> Any:
     return np.std(a, axis=axis, ddof=ddof) / np.mean(a, axis=axis)
 
 
-def _central(a: Any, order: int, axis: Any) -> Any:
-    return np.mean((a - np.mean(a, axis=axis, keepdims=True)) ** order, axis=axis)
+def _standard(a: Any, order: int, axis: Any) -> Any:
+    """The central moment of an order over the deviation to its power; NaN where that is zero."""
+    middle = np.mean(a, axis=axis, keepdims=True)
+    second = np.mean((a - middle) ** 2, axis=axis)
+    equal = second <= (np.finfo(a.dtype).eps * np.mean(a, axis=axis)) ** 2
+    found = np.mean((a - middle) ** order, axis=axis) / second ** (0.5 * order)
+    return np.where(equal, np.nan, found)
 
 
 @twin("scipy.stats", "skew")
 def skew(a: Any, axis: Any = 0, bias: bool = True) -> Any:
     """The skewness: the third central moment over the second to the power of 3/2."""
     a = _floats(a)
-    found = _central(a, 3, axis) / _central(a, 2, axis) ** 1.5
-    n = a.size if axis is None else a.shape[axis]
-    return found if bias else found * np.sqrt((n - 1.0) * n) / (n - 2.0)
+    found, n = _standard(a, 3, axis), _length(a, axis)
+    return found if bias or n <= 2 else found * np.sqrt((n - 1.0) * n) / (n - 2.0)
 
 
 @twin("scipy.stats", "kurtosis")
 def kurtosis(a: Any, axis: Any = 0, fisher: bool = True, bias: bool = True) -> Any:
     """The kurtosis: the fourth central moment over the second one squared."""
     a = _floats(a)
-    found = _central(a, 4, axis) / _central(a, 2, axis) ** 2.0
-    n = a.size if axis is None else a.shape[axis]
-    if not bias:
+    found, n = _standard(a, 4, axis), _length(a, axis)
+    if not bias and n > 3:
         found = ((n**2 - 1.0) * found - 3.0 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3.0
     return found - 3.0 if fisher else found
 
 
-class Correlation(NamedTuple):
+def _pair(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two samples of one length."""
+    x, y = _floats(x), _floats(y)
+    if x.ndim != 1 or y.ndim != 1:
+        raise NotImplementedError("Samples have one axis here: map over the others, by vmap.")
+    if x.size != y.size:
+        raise ValueError("`x` and `y` must have the same length along `axis`.")
+    return x, y
+
+
+def _probability(t: Any, df: int, alternative: str) -> Any:
+    """The probability of a number as extreme as ``t``, which Student's distribution has."""
+    from scipy import special
+
+    if alternative == "two-sided":
+        return 2.0 * special.stdtr(1.0 * df, -np.abs(t))
+    if alternative not in ("less", "greater"):
+        raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
+    return special.stdtr(1.0 * df, t if alternative == "less" else -t)
+
+
+class PearsonRResult(NamedTuple):
     """A correlation, and the probability of one as large of unrelated samples."""
 
     statistic: Any
     pvalue: Any
 
+    @property
+    def correlation(self) -> Any:
+        """The correlation."""
+        return self.statistic
+
 
 @twin("scipy.stats", "pearsonr")
-def pearsonr(x: Any, y: Any) -> Correlation:
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided") -> PearsonRResult:
     """The correlation of two samples."""
-    from scipy import special
-
-    x, y = _floats(x), _floats(y)
+    x, y = _pair(x, y)
+    if x.size < 2:
+        raise ValueError("`x` and `y` must have length at least 2.")
     off_x, off_y = x - np.mean(x), y - np.mean(y)
-    r = np.sum(off_x * off_y) / np.sqrt(np.sum(off_x**2) * np.sum(off_y**2))
-    df = x.shape[0] - 2
+    r = np.clip(np.sum(off_x * off_y) / np.sqrt(np.sum(off_x**2) * np.sum(off_y**2)), -1.0, 1.0)
+    equal = np.logical_or(np.all(x == x[0]), np.all(y == y[0]))
+    r, df = np.where(equal, np.nan, r), x.shape[0] - 2
+    if df == 0:
+        return PearsonRResult(np.round(r), np.where(np.isnan(r), np.nan, 1.0))
     t = r * np.sqrt(df / ((1.0 - r) * (1.0 + r)))
-    return Correlation(r, 2.0 * special.stdtr(1.0 * df, -np.abs(t)))
+    return PearsonRResult(r, _probability(t, df, alternative))
 
 
-class Line(NamedTuple):
-    """A line through samples, as SciPy reports it."""
+@dataclass
+class LinregressResult:
+    """A line through samples: SciPy's five results, and by its name the intercept's error."""
 
     slope: Any
     intercept: Any
@@ -107,23 +157,34 @@ class Line(NamedTuple):
     stderr: Any
     intercept_stderr: Any
 
+    def _five(self) -> tuple[Any, ...]:
+        return self.slope, self.intercept, self.rvalue, self.pvalue, self.stderr
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._five())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._five()[place]
+
+    def __len__(self) -> int:
+        return 5
+
 
 @twin("scipy.stats", "linregress")
-def linregress(x: Any, y: Any) -> Line:
+def linregress(x: Any, y: Any, alternative: str = "two-sided") -> LinregressResult:
     """The line of least squares."""
-    from scipy import special
-
-    x, y = _floats(x), _floats(y)
+    x, y = _pair(x, y)
+    n = x.shape[0]
+    if n > 1 and np.max(x) == np.min(x):
+        raise ValueError("Cannot calculate a linear regression if all x values are identical")
+    x, y = x.astype(float), y.astype(float)
     off_x, off_y = x - np.mean(x), y - np.mean(y)
     xx, xy, yy = np.mean(off_x**2), np.mean(off_x * off_y), np.mean(off_y**2)
-    r, slope, df = xy / np.sqrt(xx * yy), xy / xx, x.shape[0] - 2
-    t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
-    error = np.sqrt((1.0 - r**2) * yy / xx / df)
-    return Line(
-        slope,
-        np.mean(y) - slope * np.mean(x),
-        r,
-        2.0 * special.stdtr(1.0 * df, -np.abs(t)),
-        error,
-        error * np.sqrt(xx + np.mean(x) ** 2),
-    )
+    r, slope, df = np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0), xy / xx, n - 2
+    if n == 2:
+        p, error = np.where(y[0] == y[1], 1.0, 0.0), 0.0
+    else:
+        t = r * np.sqrt(df / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
+        p, error = _probability(t, df, alternative), np.sqrt((1.0 - r**2) * yy / xx / df)
+    of_intercept = error * np.sqrt(xx + np.mean(x) ** 2)
+    return LinregressResult(slope, np.mean(y) - slope * np.mean(x), r, p, error, of_intercept)
