@@ -82,3 +82,68 @@ def test_batches_and_errors() -> None:
     alpha = np.array([1.5, 2.5])
     mapped = calque.vmap(calque.grad(f, 1), in_axes=(0, None))(shares, alpha)
     np.testing.assert_allclose(mapped, [calque.grad(f, 1)(x, alpha) for x in shares], rtol=1e-12)
+
+
+SCALE = np.array([[1.4, 0.3], [0.3, 0.8]])
+SHAPES: dict[str, tuple[Any, Any]] = {
+    "one place of several": (lambda x: normal.logpdf(x, CENTER), X[:1]),
+    "places of three axes": (lambda x: normal.pdf(x, CENTER), X[:, np.newaxis]),
+    "Student of infinite degrees": (
+        lambda x: student.logpdf(x, CENTER, 2.0 * np.eye(3), np.inf),
+        X,
+    ),
+    "one matrix of several": (
+        lambda x: stats.wishart.logpdf(x, 3.5, SCALE),
+        SCALE[..., np.newaxis],
+    ),
+    "numbers for matrices": (lambda x: stats.wishart.logpdf(x, 3.5, 2.0), X[0] ** 2),
+    "a diagonal": (lambda x: stats.wishart.logpdf(x, 3.5, x + 1.0), np.array([1.5, 0.5])),
+    "one triangle": (
+        lambda x: stats.wishart.logpdf(SCALE, 3.5, x),
+        SCALE + [[0.0, 0.5], [0.0, 0.0]],
+    ),
+    "one column of shares": (
+        lambda x: stats.dirichlet.logpdf(x, [1.5, 2.0]),
+        np.array([[0.2], [0.8]]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_are_scipys(name: str) -> None:
+    f, x = SHAPES[name]
+    found = calque.jit(f)(x)
+    np.testing.assert_allclose(found, f(x), rtol=1e-11)
+    assert np.shape(found) == np.shape(f(x))
+
+
+WRONG: dict[str, tuple[Any, Any]] = {
+    "'df' must be greater": (lambda df: student.logpdf(X, CENTER, ROOT @ ROOT.T, df), -1.0),
+    "Degrees of freedom": (lambda df: stats.wishart.logpdf(SCALE, df, SCALE), 1.0),
+    "not positive definite": (lambda x: stats.wishart.logpdf(x, 3.5, SCALE), -SCALE),
+    "positive definite": (lambda s: stats.wishart.logpdf(SCALE, 3.5, s), -SCALE),
+    "must be a vector of length 3": (lambda m: normal.logpdf(X, m, np.eye(3)), CENTER[np.newaxis]),
+    "alpha is less than one": (
+        lambda x: stats.dirichlet.logpdf(x, [0.5, 1.5]),
+        np.array([0.0, 1.0]),
+    ),
+    "must be one dimensional": (lambda a: stats.dirichlet.logpdf([0.5, 0.5], a), np.ones((1, 2))),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_raise(message: str) -> None:
+    f, wrong = WRONG[message]
+    with pytest.raises((ValueError, np.linalg.LinAlgError)):
+        f(wrong)
+    with pytest.raises((ValueError, np.linalg.LinAlgError), match=message):
+        calque.jit(f)(wrong)
+
+
+def test_batches_of_degrees_of_freedom() -> None:
+    for f in (
+        lambda df: student.logpdf(X[0], CENTER, ROOT @ ROOT.T, df),
+        lambda df: stats.wishart.logpdf(SCALE, df, SCALE),
+    ):
+        df = np.array([2.5, 4.0])
+        np.testing.assert_allclose(calque.vmap(f)(df), [f(d) for d in df], rtol=1e-11)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.library.scipy_twins import twin, twin_of_instances
+from calque.transpiler.primitives.scipy_stats import is_number
 
 _MODULE = "scipy.stats._multivariate"
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -37,6 +38,8 @@ def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any
         dim = np.shape(spread)[0]
     elif np.ndim(spread) == 1 and np.size(spread) != dim:
         raise ValueError(f"A vector of {np.size(spread)} variances needs a mean of that length.")
+    if center is not None and np.shape(center) != (dim,) and (dim, np.size(center)) != (1, 1):
+        raise ValueError(f"Array 'mean' must be a vector of length {dim}.")
     x = np.asarray(x)
     if x.ndim == 1 and dim == 1:
         x = x[:, np.newaxis]
@@ -45,7 +48,7 @@ def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any
     rows = np.reshape(off, (-1, dim))
     z = np.linalg.solve(factor, rows.T)
     found = np.reshape(np.sum(z**2, axis=0), off.shape[:-1])
-    return found, 2.0 * np.sum(np.log(np.diag(factor))), dim
+    return np.squeeze(found), _log_determinant(factor), dim
 
 
 @twin(_MODULE, "multivariate_normal_gen.logpdf")
@@ -81,6 +84,11 @@ def logpdf_of_students(
     """The logarithm of the density."""
     from scipy import special
 
+    df = 1 if df is None else df
+    if df <= 0:
+        raise ValueError("'df' must be greater than zero.")
+    if is_number(df, math.inf):
+        return logpdf_of_normals(dist, x, loc, shape, allow_singular)
     square, determinant, dim = distances(x, loc, shape, allow_singular)
     half = 0.5 * (df + dim)
     front = special.gammaln(half) - special.gammaln(0.5 * df) - 0.5 * dim * np.log(df * math.pi)
@@ -101,6 +109,10 @@ def logpdf_of_shares(dist: Any, x: Any, alpha: Any) -> Any:
     from scipy import special
 
     x, alpha = np.asarray(x), np.asarray(alpha)
+    if alpha.ndim != 1:
+        raise ValueError(
+            f"Parameter vector 'a' must be one dimensional, but a.shape = {alpha.shape}."
+        )
     if x.shape[0] + 1 == alpha.shape[0]:
         x = np.concatenate([x, 1.0 - np.sum(x, axis=0, keepdims=True)])
     if x.shape[0] != alpha.shape[0]:
@@ -112,8 +124,12 @@ def logpdf_of_shares(dist: Any, x: Any, alpha: Any) -> Any:
         raise ValueError("The input vector 'x' must lie within the normal simplex.")
     if np.any(alpha <= 0.0):
         raise ValueError("All parameters must be greater than 0")
+    if np.any((x.T == 0.0) & (alpha < 1.0)):
+        raise ValueError(
+            "Each entry in 'x' must be greater than zero if its alpha is less than one."
+        )
     front = special.gammaln(np.sum(alpha)) - np.sum(special.gammaln(alpha))
-    return front + np.sum(special.xlogy((alpha - 1.0), x.T).T, axis=0)
+    return np.squeeze(front + np.sum(special.xlogy((alpha - 1.0), x.T).T, axis=0))
 
 
 @twin(_MODULE, "dirichlet_gen.pdf")
@@ -127,14 +143,30 @@ def logpdf_of_matrices(dist: Any, x: Any, df: Any, scale: Any) -> Any:
     """The logarithm of the density at a matrix, or at matrices along the last axis."""
     from scipy import special
 
-    x, scale = np.asarray(x), np.asarray(scale)
+    scale = np.asarray(scale)
+    scale = matrix_of(scale, 1)
     dim = scale.shape[0]
-    x = np.moveaxis(x, -1, 0) if x.ndim == 3 else x
-    total = np.trace(np.linalg.solve(scale, x), axis1=-2, axis2=-1)
+    if df <= dim - 1:
+        raise ValueError(
+            "Degrees of freedom must be greater than the dimension of scale matrix minus 1."
+        )
+    x = np.asarray(x)
+    if x.ndim == 3:
+        x = np.moveaxis(x, -1, 0)
+    elif x.ndim < 2:
+        x = np.reshape(x, (-1, 1, 1)) if dim == 1 else matrix_of(x, dim)
+    root, root_of_x = np.linalg.cholesky(scale), np.linalg.cholesky(x)
+    # trace(inv(scale) @ x), of the roots
+    total = np.sum(np.linalg.solve(root, root_of_x) ** 2, axis=(-2, -1))
     orders = 0.5 * (df - np.arange(dim))
     gammas = 0.25 * dim * (dim - 1) * math.log(math.pi) + np.sum(special.gammaln(orders))
-    front = 0.5 * df * (dim * math.log(2.0) + np.linalg.slogdet(scale)[1]) + gammas
-    return 0.5 * (df - dim - 1) * np.linalg.slogdet(x)[1] - 0.5 * total - front
+    front = 0.5 * df * (dim * math.log(2.0) + _log_determinant(root)) + gammas
+    return np.squeeze(0.5 * (df - dim - 1) * _log_determinant(root_of_x) - 0.5 * total - front)
+
+
+def _log_determinant(root: Any) -> Any:
+    """The logarithm of the determinant of ``root @ root.T``, a triangular ``root``."""
+    return 2.0 * np.sum(np.log(np.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
 
 
 @twin(_MODULE, "wishart_gen.pdf")
