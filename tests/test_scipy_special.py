@@ -27,6 +27,8 @@ TABLE: dict[str, tuple[Function, list[float]]] = {
     "jve": (lambda x: special.jve(1.5, x), [0.3, 2.0]),
     "yn": (lambda x: special.yn(2, x), [0.5, 4.0]),
     "kn": (lambda x: special.kn(2, x), [0.5, 4.0]),
+    "rgamma": (special.rgamma, [-3.0, -1.5, -1.0, 0.0, 0.3, 4.0]),
+    "log_ndtr": (special.log_ndtr, [-9e4, -40.0, -1.0, 0.0, 2.0, 30.0]),
     "i1": (special.i1, [0.0, -1.0, 3.0]),
     "j1": (special.j1, [0.0, -1.0, 3.0]),
     "i1e": (special.i1e, [-1.0, 3.0, 80.0]),
@@ -46,13 +48,23 @@ TABLE: dict[str, tuple[Function, list[float]]] = {
     "gdtr": (lambda a: special.gdtr(a, 2.5, 1.5), [0.5, 2.0]),
     "pdtr": (lambda m: special.pdtr(2.0, m), [0.5, 2.0]),
     "bdtr": (lambda p: special.bdtr(2, 7, p), [0.1, 0.6]),
+    "bdtrc": (lambda p: special.bdtrc(2, 7, p), [0.1, 0.6]),
+    "nbdtr": (lambda p: special.nbdtr(2, 4, p), [0.1, 0.6]),
+    "nbdtrc": (lambda p: special.nbdtrc(2, 4, p), [0.1, 0.6]),
+    "pdtri": (lambda y: special.pdtri(2, y), [0.1, 0.6]),
     "hyp1f1": (lambda x: special.hyp1f1(0.5, 1.5, x), [-3.0, 0.0, 2.0]),
     "hyp2f1": (lambda x: special.hyp2f1(0.5, 1.5, 2.5, x), [-3.0, 0.0, 0.9]),
     "hyperu": (lambda x: special.hyperu(0.5, 1.5, x), [0.5, 3.0]),
     "zeta": (lambda q: special.zeta(2.5, q), [0.5, 1.0, 9.0]),
     "poch": (lambda m: special.poch(1.5, m), [0.5, 2.0]),
+    "poch at poles": (lambda z: special.poch(z, 2.5), [-2.0, -1.0, 0.0, 0.7]),
+    "poch of whole steps": (lambda z: special.poch(z, 2.0), [-3.0, -2.0, -1.0, 0.0, 0.7]),
     "multigammaln": (lambda a: special.multigammaln(a, 3), [1.5, 4.0]),
     "binom": (lambda n: special.binom(n, 2.0), [3.5, 9.0]),
+    "binom at poles": (lambda n: special.binom(n, 5.0), [0.0, 2.0, 4.0, 3.5]),
+    "binom by k at poles": (lambda k: special.binom(3.0, k), [-2.0, -1.0, 4.0, 6.0, 1.5]),
+    "gammainc by a at 0": (lambda a: special.gammainc(a, 0.0), [0.5, 2.0]),
+    "gammaincc by a at infinity": (lambda a: special.gammaincc(a, np.inf), [0.5, 2.0]),
     "comb": (lambda n: special.comb(n, 2), [3.5, 9.0]),
     "factorial": (special.factorial, [0.5, 3.0]),
     "expi": (special.expi, [-1.0, 0.5, 4.0]),
@@ -130,7 +142,8 @@ def test_values_and_slopes(name: str) -> None:
 
 SECOND = """jv yv iv kv ive kn i1 j1 k1e gammainc gammaincinv betainc stdtr fdtr gdtr hyp1f1 hyp2f1 zeta
 poch expn dawsn ellipk ellipe spence airy exprel agm owens_t wrightomega eval_legendre eval_jacobi
-lambertw boxcox""".split()
+lambertw boxcox rgamma log_ndtr""".split()
+SECOND += ["poch at poles", "poch of whole steps", "binom at poles"]
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -192,3 +205,50 @@ def test_edges_are_scipys() -> None:
             np.testing.assert_array_equal(got, want)
     with pytest.raises(ValueError, match="not met"):
         calque.jit(lambda a: special.multigammaln(a, 3))(0.5)
+
+
+@pytest.mark.filterwarnings("ignore:floating point number truncated")
+def test_whole_parts_of_orders() -> None:
+    for function, order in ((special.yn, 2.5), (special.kn, -0.5)):
+        f = lambda x: function(order, x)  # noqa: B023
+        assert calque.grad(f)(1.3) == pytest.approx(difference(f, 1.3), rel=1e-6)
+
+
+def test_tail_of_log_ndtr() -> None:
+    for x in (-1e6, -1e8, -1e100):
+        assert calque.grad(special.log_ndtr)(x) == pytest.approx(-x, rel=1e-11)
+
+
+COUNTS = np.array([-2.0, -1.0, -0.5, 0.0, 1.0, 2.5, 3.0, 7.0])
+SHARES = np.array([-0.1, 0.0, 0.2, 0.9, 1.0, 1.1, np.nan])[:, np.newaxis]
+
+
+@pytest.mark.parametrize("name", ["bdtr", "bdtrc", "nbdtr", "nbdtrc", "pdtr", "pdtrc", "pdtri"])
+@pytest.mark.filterwarnings("ignore")
+def test_senseless_counts_are_scipys(name: str) -> None:
+    function = getattr(special, name)
+    for n in (-1, 0, 3, 4) if "bdtr" in name else (None,):
+        f = lambda k, p: function(k, p) if n is None else function(k, n, p)  # noqa: B023
+        np.testing.assert_allclose(calque.jit(f)(COUNTS, SHARES), f(COUNTS, SHARES), rtol=1e-12)
+
+
+def test_comb_with_repetition() -> None:
+    f = lambda n, k: special.comb(n, k, repetition=True)
+    n, k = np.array([0.0, 1.0, 5.0, 5.0]), np.array([0.0, 0.0, 0.0, 2.0])
+    np.testing.assert_allclose(calque.jit(f)(n, k), [1.0, 1.0, 1.0, 15.0], rtol=1e-13)
+
+
+def test_weights_of_logsumexp_spread() -> None:
+    b = np.array([[1.0, 2.0, 0.0], [0.5, 3.0, 1.0]])
+    x, z = np.array([0.3, -1.0, 40.0]), np.array([1.0 + 2.0j, 3.0 - 1.0j, 0.5j])
+    for axis in (None, 0, -1):
+        f = lambda x, b: special.logsumexp(x, axis=axis, b=b)  # noqa: B023
+        np.testing.assert_allclose(calque.jit(f)(x, b), f(x, b), rtol=1e-13)
+        signed = lambda x: special.logsumexp(x, axis=axis, b=b, return_sign=True)  # noqa: B023
+        for got, want in zip(calque.jit(signed)(z), signed(z), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-13)
+            assert got.dtype == want.dtype
+    single = lambda x: special.logsumexp(x, b=2)
+    assert calque.jit(single)(x.astype("f4")).dtype == np.float32
+    many = lambda a: special.multigammaln(a, 2)
+    assert calque.jit(many)(np.float32([2.0])).dtype == many(np.float32([2.0])).dtype

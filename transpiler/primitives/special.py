@@ -109,6 +109,22 @@ def _with_numbers(samples: Any, numbers: dict[int, Any]) -> Callable[..., Any]:
     return found
 
 
+def _log_ndtr(x: Any, y: Any) -> Any:
+    """The density over the probability; in the lower tail of the scaled ones, which stay."""
+    low = x < 0.0
+    tail = 2.0 / _ROOT_2PI / special("erfcx", -math.sqrt(0.5) * np.where(low, x, 0.0))
+    rest, value = np.where(low, 0.0, x), np.where(low, 0.0, y)
+    return np.where(low, tail, np.exp(-0.5 * rest * rest - value) / _ROOT_2PI)
+
+
+def rgamma_slope(x: Any, y: Any) -> Any:
+    """The slope of ``1 / gamma(x)``; left of 1/2 of its reflection, which has no poles."""
+    low = x < 0.5
+    left, right = np.where(low, x, 0.0), np.where(low, 1.0, x)
+    bend = np.cos(_PI * left) - special("digamma", 1.0 - left) * np.sin(_PI * left) / _PI
+    return np.where(low, special("gamma", 1.0 - left) * bend, -y * special("digamma", right))
+
+
 declare("expit", lambda x, y: y * (1.0 - y), total=True, smooth=True)
 declare("log_expit", lambda x, y: special("expit", -x), smooth=True)
 declare("logit", lambda x, y: 1.0 / (x * (1.0 - x)), domain=_UNIT)
@@ -118,11 +134,11 @@ declare("erfcx", lambda x, y: 2.0 * x * y - 2.0 / _ROOT_PI)
 declare("erfinv", lambda x, y: _ROOT_PI / 2.0 * np.exp(y * y), domain=[(-0.9, 0.9)])
 declare("erfcinv", lambda x, y: -_ROOT_PI / 2.0 * np.exp(y * y), domain=_UNIT)
 declare("ndtr", lambda x, y: np.exp(-0.5 * x * x) / _ROOT_2PI, smooth=True)
-declare("log_ndtr", lambda x, y: np.exp(-0.5 * x * x - y) / _ROOT_2PI)
+declare("log_ndtr", _log_ndtr)
 declare("ndtri", lambda x, y: _ROOT_2PI * np.exp(0.5 * y * y), domain=_UNIT)
 declare("gammaln", lambda x, y: special("digamma", x), domain=_POSITIVE)
 declare("gamma", lambda x, y: y * special("digamma", x), domain=_POSITIVE)
-declare("rgamma", lambda x, y: -y * special("digamma", x), domain=_POSITIVE)
+declare("rgamma", rgamma_slope, domain=_POSITIVE)
 declare("digamma", lambda x, y: special("polygamma", 1, x), domain=_POSITIVE)
 declare("psi", lambda x, y: special("polygamma", 1, x), domain=_POSITIVE)
 
@@ -246,13 +262,15 @@ def _logsumexp(
 ) -> Any:
     """``scipy.special.logsumexp``; weights are a product before the sum."""
     x = FUNCTIONS[np.asarray](operand(a))
-    axes = normalize_axes(tuple(range(x.ndim)) if axis is None and b is not None else axis, x.ndim)
     if b is None and not return_sign:
+        axes = normalize_axes(axis, x.ndim)
         return apply(SPECIAL["logsumexp"], x, axis=axes, keepdims=bool(keepdims))
-    if b is None:
-        b, axes = 1.0, normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim)
-    x = np.where(b == 0, -np.inf, x) if isinstance(b, (Array, np.ndarray)) else x
-    top = np.max(x, axis=axes, keepdims=True)
+    b = operand(1.0 if b is None else b)
+    if isinstance(b, (Array, np.ndarray)):
+        shape = np.broadcast_shapes(x.shape, b.shape)
+        x = np.where(b == 0, -np.inf, x if x.shape == shape else np.broadcast_to(x, shape))
+    axes = normalize_axes(tuple(range(x.ndim)) if axis is None else axis, x.ndim)
+    top = np.max(np.real(x), axis=axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     total = np.sum(b * np.exp(x - top), axis=axes, keepdims=True)
     found = np.log(np.abs(total) if return_sign else total) + top

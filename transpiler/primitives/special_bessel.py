@@ -40,8 +40,9 @@ _of_order("jv", lambda v, x, y: _neighbours("jv", v, x, -1.0))
 _of_order("yv", lambda v, x, y: _neighbours("yv", v, x, -1.0))
 _of_order("iv", lambda v, x, y: _neighbours("iv", v, x, 1.0))
 _of_order("kv", lambda v, x, y: -_neighbours("kv", v, x, 1.0))
-_of_order("yn", lambda v, x, y: _neighbours("yv", v, x, -1.0))
-_of_order("kn", lambda v, x, y: -_neighbours("kv", v, x, 1.0))
+# these take the whole part of an order
+_of_order("yn", lambda v, x, y: _neighbours("yv", np.trunc(v), x, -1.0))
+_of_order("kn", lambda v, x, y: -_neighbours("kv", np.trunc(v), x, 1.0))
 _of_order("jve", lambda v, x, y: _real("jve", x, lambda: _neighbours("jve", v, x, -1.0)))
 _of_order("yve", lambda v, x, y: _real("yve", x, lambda: _neighbours("yve", v, x, -1.0)))
 _of_order(

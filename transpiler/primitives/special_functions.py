@@ -16,18 +16,12 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.primitives.base import apply, operand, raise_where
 from calque.transpiler.primitives.elementwise import no_derivative
 from calque.transpiler.primitives.scipy_modules import Lazy, means
-from calque.transpiler.primitives.special import SPECIAL, declare, special, unknown
+from calque.transpiler.primitives.scipy_stats import both, chosen, either
+from calque.transpiler.primitives.special import SPECIAL, declare, rgamma_slope, special, unknown
 
 _PI, _ROOT_PI = math.pi, math.sqrt(math.pi)
 _ROOT_2PI, _DEGREE = math.sqrt(2.0 * math.pi), math.pi / 180.0
 _POSITIVE, _UNIT, _FIXED = (0.5, 3.0), (0.1, 0.9), (1.0, 1.0)
-
-
-def _chosen(test: Any, then: Any, orelse: Any) -> Any:
-    """``np.where``; of a known truth what it selects."""
-    if isinstance(test, (bool, np.bool_)):
-        return then if test else orelse
-    return np.where(test, then, orelse)
 
 
 def _series(x: Any, *terms: float) -> Any:
@@ -40,14 +34,41 @@ def _series(x: Any, *terms: float) -> Any:
 # gamma functions
 
 
+def _is_pole(z: Any) -> Any:
+    return both(z <= 0.0, np.equal(z, np.floor(z)))
+
+
+def _rgamma_slope(z: Any) -> Any:
+    return rgamma_slope(z, special("rgamma", z))
+
+
 def _poch(z: Any, m: Any, y: Any) -> tuple[Any, Any]:
-    slope = special("digamma", z + m)
-    return y * (slope - special("digamma", z)), y * slope
+    """The slopes of ``gamma(z + m) / gamma(z)``, also where the gammas have poles."""
+    end, one, other = z + m, _is_pole(z), _is_pole(z + m)
+    near, twice = chosen(one, 1.0, z), both(one, other)  # no pole is an argument of digamma
+    upper = chosen(other, 1.0, end)
+    at_end = special("digamma", upper)
+    at_one = special("gamma", upper) * _rgamma_slope(z) + y * at_end
+    # reflected, gamma(1 - z) / gamma(1 - z - m) for whole m
+    at_two = y * (
+        special("digamma", 1.0 - chosen(twice, end, 0.0))
+        - special("digamma", 1.0 - chosen(twice, z, 0.0))
+    )
+    by_z = chosen(twice, at_two, chosen(one, at_one, y * (at_end - special("digamma", near))))
+    return by_z, y * special("digamma", end)
 
 
 def _binom(n: Any, k: Any, y: Any) -> tuple[Any, Any]:
-    rest = special("digamma", n - k + 1.0)
-    return y * (special("digamma", n + 1.0) - rest), y * (rest - special("digamma", k + 1.0))
+    """The slopes of ``gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1))``, poles included."""
+    upper, first, second = n + 1.0, k + 1.0, n - k + 1.0
+    poles = either(_is_pole(first), _is_pole(second))
+    whole = special("digamma", upper)
+    one, other = (special("digamma", chosen(poles, 1.0, z)) for z in (first, second))
+    front = special("gamma", chosen(poles, upper, 1.0))
+    by_first = front * _rgamma_slope(first) * special("rgamma", second)
+    by_second = front * special("rgamma", first) * _rgamma_slope(second)
+    by_n = chosen(poles, y * whole + by_second, y * (whole - other))
+    return by_n, chosen(poles, by_first - by_second, y * (other - one))
 
 
 declare("gammasgn", None, domain=[_POSITIVE])
@@ -91,7 +112,7 @@ def _multigammaln(a: Any, d: Any) -> Any:
         raise ValueError("d should be a positive integer (dimension)")
     problem = f"condition a > 0.5 * (d-1) ({0.5 * (d - 1):f}) not met"
     raise_where(np.any(a <= 0.5 * (d - 1)), ValueError(problem))
-    total = d * (d - 1) * 0.25 * math.log(_PI)
+    total: Any = np.float64(d * (d - 1) * 0.25 * math.log(_PI))
     for j in range(int(d)):
         total = total + special("gammaln", a - 0.5 * j)
     return total
@@ -103,7 +124,7 @@ def _comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> A
         no_derivative("special.comb with exact=True")()
     N, k = operand(N), operand(k)
     if repetition:
-        N = N + k - 1
+        return np.where((k == 0) & (N >= 0), 1.0, special("binom", N + k - 1, k))
     found = special("binom", N, k)
     return np.where((k <= N) & (N >= 0) & (k >= 0), found, 0.0)
 
@@ -127,15 +148,15 @@ declare("ndtri_exp", lambda x, y: _ROOT_2PI * np.exp(x + 0.5 * y * y), domain=[(
 def _voigt(x: Any, sigma: Any, gamma: Any, y: Any) -> tuple[Any, ...]:
     """The slopes of Voigt's profile; at a width of 0 of the normal part, Lorentz's."""
     narrow = sigma == 0
-    width = _chosen(narrow, 1.0, sigma)
+    width = chosen(narrow, 1.0, sigma)
     z = (x + 1j * gamma) / (math.sqrt(2.0) * width)
     slope = (2.0j / _ROOT_PI - 2.0 * z * special("wofz", z)) / (2.0 * _ROOT_PI * width**2)
     square = x * x + gamma * gamma
-    safe = _PI * _chosen(narrow, square * square, 1.0)
-    by_x = _chosen(narrow, -2.0 * x * gamma / safe, np.real(slope))
-    by_gamma = _chosen(narrow, (x * x - gamma * gamma) / safe, -np.imag(slope))
+    safe = _PI * chosen(narrow, square * square, 1.0)
+    by_x = chosen(narrow, -2.0 * x * gamma / safe, np.real(slope))
+    by_gamma = chosen(narrow, (x * x - gamma * gamma) / safe, -np.imag(slope))
     rest = np.real(slope * z) * math.sqrt(2.0)
-    return by_x, _chosen(narrow, 0.0, -y / width - rest), by_gamma
+    return by_x, chosen(narrow, 0.0, -y / width - rest), by_gamma
 
 
 declare("voigt_profile", _voigt, 3, [(-2.0, 2.0), _POSITIVE, _POSITIVE])
@@ -156,7 +177,7 @@ declare("owens_t", _owens_t, 2)
 def _expn(n: Any, x: Any, y: Any) -> tuple[Any, Any]:
     first = n == 0
     below = -np.exp(-x) * (1.0 + x) / (x * x)
-    slope = _chosen(first, below, -special("expn", _chosen(first, 1, n) - 1, x))
+    slope = chosen(first, below, -special("expn", chosen(first, 1, n) - 1, x))
     return unknown("special.expn", "order"), slope
 
 
@@ -169,14 +190,14 @@ def _spence(x: Any, y: Any) -> Any:
     u = x - 1.0
     near = np.abs(u) < 0.02
     series = _series(u, -1.0, 1 / 2, -1 / 3, 1 / 4, -1 / 5, 1 / 6, -1 / 7, 1 / 8, -1 / 9)
-    return _chosen(near, series, np.log(x) / _chosen(near, 1.0, -u))
+    return chosen(near, series, np.log(x) / chosen(near, 1.0, -u))
 
 
 def _exprel(x: Any, y: Any) -> Any:
     near = np.abs(x) < 1.0
-    far = _chosen(near, 1.0, x)
-    series = special("hyp1f1", 2.0, 3.0, _chosen(near, x, 0.0))
-    return _chosen(near, 0.5 * series, np.exp(x) / far - y / far)
+    far = chosen(near, 1.0, x)
+    series = special("hyp1f1", 2.0, 3.0, chosen(near, x, 0.0))
+    return chosen(near, 0.5 * series, np.exp(x) / far - y / far)
 
 
 def _exprel_slope(x: Any) -> Any:
@@ -250,26 +271,26 @@ _of_several(
 
 def _ellipk(m: Any, y: Any) -> Any:
     near = np.abs(m) < 0.3
-    far = _chosen(near, 0.5, m)
+    far = chosen(near, 0.5, m)
     closed = (special("ellipe", far) / (1.0 - far) - special("ellipk", far)) / (2.0 * far)
-    series = special("hyp2f1", 1.5, 1.5, 2.0, _chosen(near, m, 0.0))
-    return _chosen(near, _PI / 8.0 * series, closed)
+    series = special("hyp2f1", 1.5, 1.5, 2.0, chosen(near, m, 0.0))
+    return chosen(near, _PI / 8.0 * series, closed)
 
 
 def _ellipe(m: Any, y: Any) -> Any:
     near = np.abs(m) < 0.3
-    far = _chosen(near, 0.5, m)
+    far = chosen(near, 0.5, m)
     closed = (special("ellipe", far) - special("ellipk", far)) / (2.0 * far)
-    series = special("hyp2f1", 0.5, 1.5, 2.0, _chosen(near, m, 0.0))
-    return _chosen(near, -_PI / 8.0 * series, closed)
+    series = special("hyp2f1", 0.5, 1.5, 2.0, chosen(near, m, 0.0))
+    return chosen(near, -_PI / 8.0 * series, closed)
 
 
 def _ellipkm1(p: Any, y: Any) -> Any:
     near = np.abs(1.0 - p) < 0.3
-    far = _chosen(near, 0.5, p)
+    far = chosen(near, 0.5, p)
     closed = (special("ellipe", 1.0 - far) / far - special("ellipkm1", far)) / (2.0 - 2.0 * far)
-    series = special("hyp2f1", 1.5, 1.5, 2.0, _chosen(near, 1.0 - p, 0.0))
-    return -_chosen(near, _PI / 8.0 * series, closed)
+    series = special("hyp2f1", 1.5, 1.5, 2.0, chosen(near, 1.0 - p, 0.0))
+    return -chosen(near, _PI / 8.0 * series, closed)
 
 
 declare("ellipk", _ellipk, domain=[_UNIT])
@@ -295,7 +316,7 @@ def _ellipkinc(phi: Any, m: Any, y: Any) -> tuple[Any, Any]:
     turns, s, c2 = _reduced(phi)
     delta2 = 1.0 - m * s * s
     within = s**3 * special("elliprd", c2, 1.0, delta2) / 6.0
-    whole = _chosen(turns == 0, 0.0, 2.0 * turns * _ellipk(_chosen(turns == 0, 0.0, m), None))
+    whole = chosen(turns == 0, 0.0, 2.0 * turns * _ellipk(chosen(turns == 0, 0.0, m), None))
     return 1.0 / np.sqrt(delta2), within + whole
 
 
@@ -303,7 +324,7 @@ def _ellipeinc(phi: Any, m: Any, y: Any) -> tuple[Any, Any]:
     turns, s, c2 = _reduced(phi)
     delta2 = 1.0 - m * s * s
     within = -(s**3) * special("elliprd", c2, delta2, 1.0) / 6.0
-    whole = _chosen(turns == 0, 0.0, 2.0 * turns * _ellipe(_chosen(turns == 0, 0.0, m), None))
+    whole = chosen(turns == 0, 0.0, 2.0 * turns * _ellipe(chosen(turns == 0, 0.0, m), None))
     return np.sqrt(delta2), within + whole
 
 
@@ -355,9 +376,9 @@ def _inverse_box_cox(added: float) -> Callable[..., Any]:
     def partials(y: Any, power: Any, x: Any) -> tuple[Any, Any]:
         t, value = power * y, x + added
         near = np.abs(t) < 0.01
-        far = _chosen(near, 1.0, t)
+        far = chosen(near, 1.0, t)
         series = _series(t, -1 / 2, 2 / 3, -3 / 4, 4 / 5, -5 / 6, 6 / 7, -7 / 8, 8 / 9)
-        slope = _chosen(near, series, (1.0 / (1.0 + far) - np.log1p(far) / far) / far)
+        slope = chosen(near, series, (1.0 / (1.0 + far) - np.log1p(far) / far) / far)
         return value / (1.0 + t), value * y * y * slope
 
     return partials
@@ -372,15 +393,15 @@ declare("powm1", _powm1, 2, [_POSITIVE, _POSITIVE])
 
 def _huber(delta: Any, r: Any, y: Any) -> tuple[Any, Any]:
     far = np.abs(r) > delta
-    return _chosen(far, np.abs(r) - delta, 0.0), _chosen(far, delta * np.sign(r), r)
+    return chosen(far, np.abs(r) - delta, 0.0), chosen(far, delta * np.sign(r), r)
 
 
 def _pseudo_huber(delta: Any, r: Any, y: Any) -> tuple[Any, Any]:
     none = delta == 0
-    safe = _chosen(none, 1.0, delta)
+    safe = chosen(none, 1.0, delta)
     root = np.sqrt(1.0 + (r / safe) ** 2)
-    by_delta = _chosen(none, np.abs(r), 2.0 * y / safe - (r / safe) * r / root)
-    return by_delta, _chosen(none, 0.0, r / root)
+    by_delta = chosen(none, np.abs(r), 2.0 * y / safe - (r / safe) * r / root)
+    return by_delta, chosen(none, 0.0, r / root)
 
 
 declare("huber", _huber, 2, [_UNIT, (1.0, 3.0)])

@@ -17,6 +17,7 @@ from calque.transpiler.primitives.base import Primitive, apply, elementwise, ope
 from calque.transpiler.primitives.elementwise import no_derivative
 from calque.transpiler.primitives.random_parameters import gamma_slope
 from calque.transpiler.primitives.scipy_modules import means
+from calque.transpiler.primitives.scipy_stats import both, chosen, either
 from calque.transpiler.primitives.special import SPECIAL, declare
 
 _POSITIVE, _UNIT = (0.5, 3.0), (0.1, 0.9)
@@ -40,13 +41,15 @@ def _by_shape(a: Any, x: Any) -> Any:
 
 
 def _gammainc(a: Any, x: Any, y: Any) -> Any:
-    density = _gamma_density(a, x)
-    return -_by_shape(a, x) * density, density
+    ends = either(np.equal(x, 0.0), np.isposinf(x))  # where no shape changes the function
+    inside = chosen(ends, 1.0, x)
+    by_shape = chosen(ends, 0.0, -_by_shape(a, inside) * _gamma_density(a, inside))
+    return by_shape, _gamma_density(a, x)
 
 
 def _gammaincc(a: Any, x: Any, y: Any) -> Any:
-    density = _gamma_density(a, x)
-    return _by_shape(a, x) * density, -density
+    by_shape, density = _gammainc(a, x, y)
+    return -by_shape, -density
 
 
 declare("gammainc", _gammainc, 2, [_POSITIVE])
@@ -158,13 +161,18 @@ def _real(value: Any) -> Any:
     return float(value) if isinstance(value, int) else value
 
 
+def _next(k: Any) -> Any:
+    """The number after a count, NaN after one below 0."""
+    return chosen(k < 0.0, np.nan, k + 1.0)
+
+
 _said("chdtr", 2)(lambda v, x: _call("gammainc", 0.5 * v, 0.5 * x))
 _said("chdtrc", 2)(lambda v, x: _call("gammaincc", 0.5 * v, 0.5 * x))
 _said("chdtri", 2)(lambda v, p: 2.0 * _call("gammainccinv", 0.5 * v, p))
 _said("gdtr", 3)(lambda a, b, x: _call("gammainc", b, a * x))
 _said("gdtrc", 3)(lambda a, b, x: _call("gammaincc", b, a * x))
-_said("pdtr", 2)(lambda k, m: _call("gammaincc", np.floor(k) + 1.0, m))
-_said("pdtrc", 2)(lambda k, m: _call("gammainc", np.floor(k) + 1.0, m))
+_said("pdtr", 2)(lambda k, m: _call("gammaincc", _next(np.floor(k)), m))
+_said("pdtrc", 2)(lambda k, m: _call("gammainc", _next(np.floor(k)), m))
 _said("btdtr", 3)(lambda a, b, x: _call("betainc", a, b, x))
 _said("fdtr", 3)(lambda n, m, x: _call("betainc", 0.5 * n, 0.5 * m, n * x / (m + n * x)))
 _said("fdtrc", 3)(lambda n, m, x: _call("betainc", 0.5 * m, 0.5 * n, m / (m + n * x)))
@@ -178,7 +186,29 @@ def _fdtri(n: Any, m: Any, q: Any) -> Any:
     return m / n * np.where(small, low / (1.0 - low), (1.0 - high) / high)
 
 
-@_said("bdtr", 3)
-def _bdtr(k: Any, n: Any, p: Any) -> Any:
+def _of_trials(name: str, whole: float, none: float, k: Any, n: Any, p: Any) -> Any:
+    """The probability of at most, or of more than, ``k`` of ``n``; NaN where that is senseless."""
     k = np.floor(k)
-    return np.where(k >= n, 1.0, _call("betaincc", k + 1.0, np.maximum(n - k, 0.5), p))
+    valid = both(n >= k, both(p >= 0.0, p <= 1.0))
+    inner = both(valid, both(k >= 0.0, k < n))
+    found = _call(name, chosen(inner, k + 1.0, 1.0), chosen(inner, n - k, 1.0), p)
+    found = chosen(inner, found, chosen(k < 0.0, none, whole))
+    return chosen(valid, found, np.nan)
+
+
+_said("bdtr", 3)(lambda k, n, p: _of_trials("betaincc", 1.0, np.nan, k, n, p))
+_said("bdtrc", 3)(lambda k, n, p: _of_trials("betainc", 0.0, 1.0, k, n, p))
+
+
+def _of_failures(name: str, k: Any, n: Any, p: Any) -> Any:
+    """The probability of at most, or of more than, ``k`` before ``n`` successes; whole numbers."""
+    k, n = np.trunc(k), np.trunc(n)
+    valid = both(k >= 0.0, n > 0.0)
+    return _call(name, chosen(valid, n, np.nan), chosen(valid, k + 1.0, np.nan), p)
+
+
+_said("nbdtr", 3)(lambda k, n, p: _of_failures("betainc", k, n, p))
+_said("nbdtrc", 3)(lambda k, n, p: _of_failures("betaincc", k, n, p))
+_said("pdtri", 2)(
+    lambda k, y: _call("gammainccinv", _next(np.trunc(k)), chosen(y < 1.0, y, np.nan))
+)
