@@ -141,3 +141,30 @@ def test_a_users_own_distribution() -> None:
         np.testing.assert_allclose(got, slope(f, (x, 1.3, 0.7), k), rtol=1e-7)
     with pytest.raises(CalqueError, match="has no formula"):
         calque.grad(lambda x: wald.cdf(x, 1.3))(1.0)
+
+
+def test_frozen_ones_have_the_methods_of_their_kind() -> None:
+    def density(s: Any, dist: Any) -> Any:
+        frozen = dist(s)
+        return frozen.pmf(2) if hasattr(frozen, "pmf") else frozen.pdf(2)
+
+    for dist in (stats.norm, stats.poisson):
+        f = lambda s: density(s, dist)  # noqa: B023
+        np.testing.assert_allclose(calque.jit(f)(1.5), f(1.5), rtol=1e-13)
+    with pytest.raises(AttributeError, match="'rv_continuous_frozen' object has no attribute"):
+        calque.grad(lambda s: stats.norm(s).pmf(2))(1.5)
+    with pytest.raises(NotImplementedError, match="moment has no rule"):
+        calque.grad(lambda s: stats.norm(s).moment(2))(1.5)
+
+
+def test_known_wrong_parameters_keep_the_shape() -> None:
+    x = np.array([0.1, 0.4, 2.0])
+    for f in (
+        lambda x: stats.norm.pdf(x, scale=-1),
+        lambda x: stats.gamma.logcdf(x, -2.0),
+        lambda x: stats.norm.ppf(x, 0.0, -1.0),
+        lambda x: stats.poisson.pmf(np.floor(x), -1.0),
+        lambda x: stats.binom.cdf(np.floor(x), 5, 1.5),
+        lambda x: stats.norm.mean(x, -1.0),
+    ):
+        np.testing.assert_array_equal(calque.jit(f)(x), f(x))

@@ -55,13 +55,15 @@ def is_truth(value: Any) -> bool:
 
 
 def chosen(condition: Any, then: Any, otherwise: Any) -> Any:
-    """``np.where``; of one known truth what it selects.
+    """``np.where``; of one known truth what it selects, in the shape of both.
 
-    >>> chosen(True, 1.0, 2.0)
-    1.0
+    >>> chosen(True, 1.0, 2.0), chosen(False, np.zeros(2), 1.0)
+    (1.0, array([1., 1.]))
     """
     if is_truth(condition):
-        return then if condition else otherwise
+        taken, left = (then, otherwise) if condition else (otherwise, then)
+        shape = getattr(left, "shape", ())
+        return np.full(shape, taken) if shape and np.ndim(taken) == 0 else taken
     return np.where(condition, then, otherwise)
 
 
