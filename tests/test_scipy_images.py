@@ -108,6 +108,8 @@ MOVED = {
         np.array([[0.9, 0.2, 0.3], [-0.1, 1.1, 0.2]]),
     ),
     "diagonal": (lambda x: ndimage.affine_transform(x, [0.8, 1.1], output_shape=(4, 5)), X),
+    "of one row": (lambda x: ndimage.affine_transform(x, [[0.8], [0.3]], output_shape=(5,)), X),
+    "into an array": (lambda x: ndimage.affine_transform(x, np.eye(2), output=np.zeros((3, 4))), X),
     "zoom": (lambda x: ndimage.zoom(x, (2, 1.5), order=3, mode="nearest"), X),
 }
 
@@ -122,3 +124,81 @@ def test_places(name: str) -> None:
 @pytest.mark.parametrize("name", MOVED)
 def test_moved_images(name: str) -> None:
     check(*MOVED[name], second=False, atol=1e-10)
+
+
+WIDE, WHOLE = 30 * X, (30 * X).astype("i8")
+ASKED: dict[str, dict[str, Any]] = {
+    "correlate1d": {"weights": [1.0, 2.0, -0.5]},
+    "gaussian_filter": {"sigma": 0.8},
+    "uniform_filter": {"size": 3},
+    "uniform_filter1d": {"size": 3, "mode": "constant", "cval": 2.0},
+    "sobel": {},
+    "laplace": {},
+    "gaussian_laplace": {"sigma": 0.9},
+    "gaussian_gradient_magnitude": {"sigma": 0.9},
+    "spline_filter": {},
+    "shift": {"shift": 0.7},
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_results_are_cast_after_the_sums(name: str) -> None:
+    for output in ("i4", np.int32, np.float32):
+        f = _of(name, **ASKED[name], output=output)
+        found, wanted = calque.jit(f)(WIDE), f(WIDE)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    check_value(_of(name, **ASKED[name]), WHOLE)
+
+    def stored(x: np.ndarray) -> np.ndarray:
+        found = np.zeros((6, 7), "i8")
+        getattr(ndimage, name)(x, **ASKED[name], output=found)
+        return found
+
+    check_value(stored, WIDE)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "?"])
+def test_interpolation_stays_within_the_dtype(dtype: str) -> None:
+    image = (60 * X).astype(dtype)
+    check_value(_of("shift", 0.4), image)
+    check_value(_of("zoom", 1.6, mode="reflect"), image)
+
+
+CHOSEN = {
+    "no width": _of("gaussian_filter", (0, 1.0)),
+    "no width, and a slope": _of("gaussian_filter", (0, 1.0), order=1, output="i4"),
+    "widths in an array": lambda x: ndimage.gaussian_filter(x, np.array([0.5, 1.0]), radius=2),
+    "no axis": _of("gaussian_filter", 1.0, axes=()),
+    "axes": _of("gaussian_filter", (0.5, 1.0), axes=(1, -2), mode=["wrap", "nearest"]),
+    "one neighbour": _of("uniform_filter", (1, 3)),
+    "neighbours before": _of("uniform_filter1d", 4, origin=-2),
+    "neighbours after": _of("uniform_filter", (3, 4), origin=(-1, 1), mode="wrap"),
+    "laplace along one axis": _of("gaussian_laplace", 1.2, axes=1),
+    "slope along one axis": _of("gaussian_gradient_magnitude", 1.2, axes=0),
+    "no slope": _of("gaussian_gradient_magnitude", 1.2, axes=()),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_chosen_axes(name: str) -> None:
+    check_value(CHOSEN[name], WIDE, atol=1e-11)
+
+
+def test_wrong_arguments_raise_as_in_scipy() -> None:
+    for f, error in (
+        (_of("sobel", 4), ValueError),
+        (_of("gaussian_filter", 1.0, axes=5), ValueError),
+        (_of("gaussian_filter", 1.0, axes=(0, -2)), ValueError),
+        (_of("gaussian_filter1d", 1.0, radius=1.5), ValueError),
+        (_of("gaussian_filter1d", 1.0, radius=-1), ValueError),
+        (_of("shift", [1.0, 2.0, 3.0]), RuntimeError),
+        (_of("affine_transform", np.eye(2), output_shape=(3,)), RuntimeError),
+        (lambda x: ndimage.sobel(x, output=np.zeros((2, 6, 7))), RuntimeError),
+        (lambda x: ndimage.correlate1d(x, [1.0], output=np.zeros(6)), RuntimeError),
+        (lambda x: ndimage.shift(x, 1.0, output=np.zeros((2, 6, 7))), RuntimeError),
+    ):
+        with pytest.raises(error):
+            f(X)
+        with pytest.raises(error):
+            calque.jit(f)(X)

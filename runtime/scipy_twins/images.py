@@ -10,17 +10,20 @@ import numpy as np
 from calque.transpiler.frontend.library.scipy_twins import twin
 
 
-def started(input: Any, output: Any) -> Any:
-    """The image in the dtype of the result."""
+def started(input: Any, output: Any) -> tuple[Any, Any]:
+    """The image, and the dtype of the result."""
     x = np.asarray(input)
     if output is None:
-        return x
-    return x.astype(output.dtype if isinstance(output, np.ndarray) else output)
+        return x, x.dtype
+    return x, output.dtype if isinstance(output, np.ndarray) else np.dtype(output)
 
 
-def stored(found: Any, output: Any) -> Any:
-    """The result, in the array that is given for it."""
+def stored(found: Any, dtype: Any, output: Any) -> Any:
+    """The result in its dtype, in the array that is given for it."""
+    found = found.astype(dtype)
     if isinstance(output, np.ndarray):
+        if output.shape != found.shape:
+            raise RuntimeError("output shape not correct")
         output[...] = found
         return output
     return found
@@ -28,18 +31,27 @@ def stored(found: Any, output: Any) -> Any:
 
 def each(given: Any, count: int) -> list[Any]:
     """One value for each axis."""
-    if isinstance(given, (list, tuple)):
-        if len(given) != count:
-            raise RuntimeError("sequence argument must have length equal to input rank")
-        return list(given)
-    return [given] * count
+    if isinstance(given, np.ndarray) and given.ndim:
+        given = [given[k] for k in range(len(given))]
+    if not isinstance(given, (list, tuple)):
+        return [given] * count
+    if len(given) != count:
+        raise RuntimeError("sequence argument must have length equal to input rank")
+    return list(given)
 
 
 def axes_of(axes: Any, rank: int) -> list[int]:
     """The axes that are filtered."""
     if axes is None:
         return list(range(rank))
-    return [a % rank for a in ([axes] if isinstance(axes, int) else axes)]
+    chosen = [axes] if isinstance(axes, int) else list(axes)
+    for a in chosen:
+        if a < -rank or a >= rank:
+            raise ValueError(f"specified axis: {a} is out of range")
+    chosen = [a % rank for a in chosen]
+    if len(set(chosen)) != len(chosen):
+        raise ValueError("axes must be unique")
+    return chosen
 
 
 def _gaussian_weights(sigma: Any, order: int, radius: Any) -> Any:
@@ -76,9 +88,10 @@ def gaussian_filter1d(
     from scipy import ndimage
 
     size = int(truncate * float(sigma) + 0.5) if radius is None else radius
+    if radius is not None and (not isinstance(radius, int) or radius < 0):
+        raise ValueError("Radius must be a nonnegative integer.")
     weights = _gaussian_weights(sigma, order, size)[::-1]
-    x = started(input, output)
-    return stored(ndimage.correlate1d(x, weights, axis, None, mode, cval, 0), output)
+    return ndimage.correlate1d(input, weights, axis, output, mode, cval, 0)
 
 
 @twin("scipy.ndimage", "gaussian_filter")
@@ -94,14 +107,15 @@ def gaussian_filter(
     radius: Any = None,
     axes: Any = None,
 ) -> Any:
-    """Along each axis, weighted by a Gaussian or its derivative."""
-    x = started(input, output)
+    """Along each axis that has a width, weighted by a Gaussian or its derivative."""
+    x, dtype = started(input, output)
     chosen = axes_of(axes, x.ndim)
     given = [each(v, len(chosen)) for v in (sigma, order, mode, radius)]
     for k, axis in enumerate(chosen):
         s, o, m, r = given[0][k], given[1][k], given[2][k], given[3][k]
-        x = gaussian_filter1d(x, s, axis, o, None, m, cval, truncate, radius=r)
-    return stored(x, output)
+        if s > 1e-15:
+            x = gaussian_filter1d(x, s, axis, o, dtype, m, cval, truncate, radius=r)
+    return stored(x, dtype, output)
 
 
 @twin("scipy.ndimage", "uniform_filter1d")
@@ -119,9 +133,9 @@ def uniform_filter1d(
 
     if size < 1:
         raise RuntimeError("incorrect filter size")
-    x = started(input, output)
-    weights = np.full(size, 1.0 / size)
-    return stored(ndimage.correlate1d(x, weights, axis, None, mode, cval, origin), output)
+    x, dtype = started(input, output)
+    total = ndimage.correlate1d(x, np.ones(size), axis, np.float64, mode, cval, origin)
+    return stored(total / size, dtype, output)
 
 
 @twin("scipy.ndimage", "uniform_filter")
@@ -136,25 +150,27 @@ def uniform_filter(
     axes: Any = None,
 ) -> Any:
     """The mean of neighbours along each axis."""
-    x = started(input, output)
+    x, dtype = started(input, output)
     chosen = axes_of(axes, x.ndim)
     given = [each(v, len(chosen)) for v in (size, mode, origin)]
     for k, axis in enumerate(chosen):
-        x = uniform_filter1d(x, given[0][k], axis, None, given[1][k], cval, given[2][k])
-    return stored(x, output)
+        if given[0][k] > 1:
+            x = uniform_filter1d(x, given[0][k], axis, dtype, given[1][k], cval, given[2][k])
+    return stored(x, dtype, output)
 
 
-def _slope(x: Any, axis: int, mode: Any, cval: Any, across: list[float]) -> Any:
+def _slope(input: Any, axis: int, output: Any, mode: Any, cval: Any, across: list[float]) -> Any:
     """Differences along one axis, smoothed along the others."""
     from scipy import ndimage
 
-    axis = axis % x.ndim
+    x, dtype = started(input, output)
+    axis = axes_of(axis, x.ndim)[0]
     modes = each(mode, x.ndim)
-    found = ndimage.correlate1d(x, [-1, 0, 1], axis, None, modes[axis], cval, 0)
+    found = ndimage.correlate1d(x, [-1, 0, 1], axis, dtype, modes[axis], cval, 0)
     for other in range(x.ndim):
         if other != axis:
-            found = ndimage.correlate1d(found, across, other, None, modes[other], cval, 0)
-    return found
+            found = ndimage.correlate1d(found, across, other, dtype, modes[other], cval, 0)
+    return stored(found, dtype, output)
 
 
 @twin("scipy.ndimage", "sobel")
@@ -162,7 +178,7 @@ def sobel(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
     """Sobel's slope along an axis."""
-    return stored(_slope(started(input, output), axis, mode, cval, [1, 2, 1]), output)
+    return _slope(input, axis, output, mode, cval, [1, 2, 1])
 
 
 @twin("scipy.ndimage", "prewitt")
@@ -170,15 +186,17 @@ def prewitt(
     input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0
 ) -> Any:
     """Prewitt's slope along an axis."""
-    return stored(_slope(started(input, output), axis, mode, cval, [1, 1, 1]), output)
+    return _slope(input, axis, output, mode, cval, [1, 1, 1])
 
 
-def _summed(x: Any, axes: Any, mode: Any, along: Callable[[Any, int, str], Any]) -> Any:
-    """The sum of a function of the image and each axis."""
+def _summed(
+    x: Any, dtype: Any, axes: Any, mode: Any, along: Callable[[Any, int, str, Any], Any]
+) -> Any:
+    """The sum of a function of the image, each axis, its mode and the dtype of the result."""
     chosen = axes_of(axes, x.ndim)
     modes = each(mode, len(chosen))
-    parts = [along(x, axis, modes[k]) for k, axis in enumerate(chosen)]
-    return sum(parts[1:], parts[0])
+    parts = [along(x, axis, modes[k], dtype) for k, axis in enumerate(chosen)]
+    return sum(parts[1:], parts[0]) if parts else x
 
 
 @twin("scipy.ndimage", "laplace")
@@ -188,16 +206,22 @@ def laplace(
     """The sum of second differences."""
     from scipy import ndimage
 
-    def second(x: Any, axis: int, how: str) -> Any:
-        return ndimage.correlate1d(x, [1, -2, 1], axis, None, how, cval, 0)
+    def second(x: Any, axis: int, how: str, dtype: Any) -> Any:
+        return ndimage.correlate1d(x, [1, -2, 1], axis, dtype, how, cval, 0)
 
-    return stored(_summed(started(input, output), axes, mode, second), output)
+    x, dtype = started(input, output)
+    return stored(_summed(x, dtype, axes, mode, second), dtype, output)
 
 
-def _of_order(x: Any, sigma: Any, axis: int, order: int, mode: str, cval: Any, given: Any) -> Any:
-    orders = [0] * x.ndim
-    orders[axis] = order
-    return gaussian_filter(x, sigma, orders, None, mode, cval, **given)
+def _smoothed(order: int, sigma: Any, cval: Any, given: Any) -> Any:
+    """A function of an image and an axis: its derivative along that, by Gaussians along all."""
+
+    def along(x: Any, axis: int, mode: str, dtype: Any) -> Any:
+        orders = [0] * x.ndim
+        orders[axis] = order
+        return gaussian_filter(x, sigma, orders, dtype, mode, cval, **given)
+
+    return along
 
 
 @twin("scipy.ndimage", "gaussian_laplace")
@@ -212,11 +236,15 @@ def gaussian_laplace(
     **kwargs: Any,
 ) -> Any:
     """The sum of second derivatives of Gaussians."""
-
-    def second(x: Any, axis: int, how: str) -> Any:
-        return _of_order(x, sigma, axis, 2, how, cval, kwargs)
-
-    return stored(_summed(started(input, output), axes, mode, second), output)
+    x, dtype = started(input, output)
+    chosen = axes_of(axes, x.ndim)
+    sigmas = each(sigma, len(chosen))
+    if len(chosen) < x.ndim:  # no smoothing along the others
+        sigmas = [0] * x.ndim
+        for a, s in zip(chosen, each(sigma, len(chosen)), strict=True):
+            sigmas[a] = s
+    along = _smoothed(2, sigmas, cval, kwargs)
+    return stored(_summed(x, dtype, axes, mode, along), dtype, output)
 
 
 @twin("scipy.ndimage", "gaussian_gradient_magnitude")
@@ -231,9 +259,13 @@ def gaussian_gradient_magnitude(
     **kwargs: Any,
 ) -> Any:
     """The length of the gradient by derivatives of Gaussians."""
+    along = _smoothed(1, sigma, cval, kwargs)
 
-    def squared(x: Any, axis: int, how: str) -> Any:
-        slope = _of_order(x, sigma, axis, 1, how, cval, kwargs)
+    def squared(x: Any, axis: int, how: str, dtype: Any) -> Any:
+        slope = along(x, axis, how, dtype)
         return slope * slope
 
-    return stored(np.sqrt(_summed(started(input, output), axes, mode, squared)), output)
+    x, dtype = started(input, output)
+    if not axes_of(axes, x.ndim):
+        return stored(x, dtype, output)
+    return stored(np.sqrt(_summed(x, dtype, axes, mode, squared)), dtype, output)

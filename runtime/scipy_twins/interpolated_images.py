@@ -27,10 +27,10 @@ def spline_filter(
 
     if order < 2 or order > 5:
         raise RuntimeError("spline order not supported")
-    x = np.asarray(input)
+    x, dtype = started(input, output)
     for axis in range(x.ndim):
-        x = ndimage.spline_filter1d(x, order, axis, np.float64, mode)
-    return stored(started(x, output), output)
+        x = ndimage.spline_filter1d(x, order, axis, dtype, mode)
+    return stored(x, dtype, output)
 
 
 def _coefficients(x: Any, order: int, mode: str, cval: Any, prefilter: bool) -> tuple[Any, int]:
@@ -126,11 +126,17 @@ def interpolated(x: Any, places: Any, order: int, mode: str, cval: Any, prefilte
 
 
 def _finished(found: Any, x: Any, output: Any) -> Any:
-    """The result in its dtype: integers are rounded, halves away from zero."""
-    dtype = x.dtype if output is None else np.dtype(getattr(output, "dtype", output))
+    """The result in its dtype: integers are rounded, halves away from zero, and within it."""
+    _, dtype = started(x, output)
     if dtype.kind in "iu":
         found = np.where(found > 0, np.floor(found + 0.5), np.ceil(found - 0.5))
-    return stored(found.astype(dtype), output)
+        if dtype.itemsize < 8:
+            found = np.clip(found, float(np.iinfo(dtype).min), float(np.iinfo(dtype).max))
+        elif dtype.kind == "u":
+            found = np.maximum(found, 0.0)
+    elif dtype.kind == "b":
+        found = np.trunc(found) != 0
+    return stored(found, dtype, output)
 
 
 @twin("scipy.ndimage", "map_coordinates")
@@ -174,7 +180,7 @@ def shift(
 ) -> Any:
     """The image, moved."""
     x = np.asarray(input)
-    steps = shift if np.ndim(shift) else [shift] * x.ndim
+    steps = each(shift, x.ndim)
     places = [index - steps[k] for k, index in enumerate(_grid(x.shape))]
     return _finished(interpolated(x, places, order, mode, cval, prefilter), x, output)
 
@@ -200,16 +206,20 @@ def affine_transform(
         offset, matrix = matrix[:rank, rank], matrix[:rank, :rank]
     if matrix.shape[0] != rank:
         raise RuntimeError("affine matrix has wrong number of rows")
-    shape = x.shape if output_shape is None else output_shape
+    shape = output_shape
+    if shape is None:
+        shape = output.shape if isinstance(output, np.ndarray) else x.shape
+    if matrix.ndim == 2 and matrix.shape[1] != len(shape):
+        raise RuntimeError("affine matrix has wrong number of columns")
     grid = _grid(shape)
-    offsets = offset if np.ndim(offset) else [offset] * rank
+    offsets = each(offset, rank)
     places = []
     for k in range(rank):
         if matrix.ndim == 1:
             places.append((grid[k] + offsets[k] / matrix[k]) * matrix[k])
             continue
         place = offsets[k]
-        for j in range(rank):
+        for j in range(len(shape)):
             place = place + grid[j] * matrix[k, j]
         places.append(place)
     return _finished(interpolated(x, places, order, mode, cval, prefilter), x, output)

@@ -246,11 +246,27 @@ def image(value: Any, function: str) -> Array:
     return x
 
 
-def into(found: Any, output: Any) -> Any:
+def _dtype_of(output: Any, usual: np.dtype) -> np.dtype:
+    """The dtype of a result: that of the array for it, or the one that is asked for."""
+    if output is None:
+        return usual
+    dtype = output.dtype if isinstance(output, Array) else np.dtype(output)
+    if dtype.kind == "c":
+        message = "scipy.ndimage with a result of complex numbers has no rule."
+        raise UnsupportedFunction(message, current().origin, "give a real output=")
+    return dtype
+
+
+def into(found: Array, output: Any) -> Any:
     """The result, in the array or of the dtype that is asked for."""
-    if output is None or isinstance(output, Array):
-        return finish(found, output)
-    return FUNCTIONS["cast"](found, np.dtype(output))
+    found = FUNCTIONS["cast"](found, _dtype_of(output, found.dtype))
+    if not isinstance(output, Array):
+        return found
+    if output.ndim != found.ndim:
+        raise RuntimeError("output shape not correct")
+    for one, other in zip(output.dims, found.dims, strict=True):
+        current().unify(one, other)
+    return finish(found, output)
 
 
 @means("scipy.ndimage", "correlate1d")
@@ -270,13 +286,12 @@ def _correlate1d(
         raise RuntimeError("no filter weights given")
     if isinstance(cval, Array):
         raise current().needs_known(cval, "The option cval")
-    if isinstance(output, (str, type, np.dtype)) or (
-        isinstance(output, Array) and output.dtype != x.dtype
-    ):
-        x = FUNCTIONS["cast"](x, output.dtype if isinstance(output, Array) else np.dtype(output))
+    dtype = _dtype_of(output, x.dtype)
+    if dtype != x.dtype:  # SciPy sums in double precision, and casts the sums
+        x = FUNCTIONS["cast"](x, np.dtype("f8"))
     axis = normalize_axis(axis, x.ndim)
     found = apply(correlate1d, x, w, axis=axis, mode=mode, cval=float(cval), origin=int(origin))
-    return into(found, output if isinstance(output, Array) else None)
+    return into(found, dtype if output is None else output)
 
 
 @means("scipy.ndimage", "convolve1d")
