@@ -326,3 +326,75 @@ def test_forms_without_a_derivative(name: str) -> None:
         np.testing.assert_allclose(got, want, atol=1e-14)
     with pytest.raises(errors.NotDifferentiable, match=name):
         calque.grad(lambda a: np.sum(parts(function(a))[0]))(np.eye(2))
+
+
+NOT_A_NUMBER = np.full((3, 3), np.nan)
+RAISED: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], type[Exception]]] = {
+    "product of other sizes": (
+        lambda c, r, x: linalg.matmul_toeplitz((c, r), x),
+        (np.ones(4), np.ones(3), np.ones(4)),
+        ValueError,
+    ),
+    "product of what is not finite": (
+        lambda c, x: linalg.matmul_toeplitz(c, x, check_finite=True),
+        (np.ones(3), NOT_A_NUMBER[0]),
+        ValueError,
+    ),
+    "the triangle that is not read": (
+        linalg.pinvh,
+        (np.eye(3) + np.triu(NOT_A_NUMBER, 1),),
+        ValueError,
+    ),
+    "eigenvalues beyond the last": (
+        lambda d, e: linalg.eigh_tridiagonal(d, e, True, "i", (1, 3)),
+        (np.ones(3), np.ones(2)),
+        ValueError,
+    ),
+    "eigenvalues from the end": (
+        lambda d, e: linalg.eigh_tridiagonal(d, e, True, "i", (-1, 2)),
+        (np.ones(3), np.ones(2)),
+        ValueError,
+    ),
+    "no such driver": (
+        lambda a, b: linalg.lstsq(a, b, lapack_driver="gels"),
+        (np.eye(3), np.ones(3)),
+        ValueError,
+    ),
+    "spaces of other lengths": (
+        linalg.subspace_angles,
+        (np.eye(3), np.eye(4)),
+        ValueError,
+    ),
+    "spaces of what is not finite": (
+        linalg.subspace_angles,
+        (np.eye(3), NOT_A_NUMBER),
+        ValueError,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_wrong_arguments_raise_as_in_scipy(name: str) -> None:
+    function, args, error = RAISED[name]
+    with pytest.raises(error):
+        function(*args)
+    with pytest.raises(error):
+        calque.jit(lambda *given: function(*given))(*args)
+
+
+def test_angles_between_spaces_of_columns_that_depend_on_others_are_refused() -> None:
+    a = np.ones((4, 2))
+    with pytest.raises(ValueError, match="depend on others"):
+        calque.jit(lambda x: linalg.subspace_angles(x, np.eye(4)[:, :1]))(a)
+    with pytest.raises(ValueError, match="depend on others"):
+        calque.grad(lambda x: np.sum(linalg.subspace_angles(np.eye(4)[:, :2], x)))(a)
+    found = calque.jit(lambda x: linalg.subspace_angles(x, x[:, :2]))(np.eye(4)[:, 1:])
+    np.testing.assert_allclose(found, np.zeros(2), atol=1e-15)
+
+
+def test_rows_of_lu_as_indices() -> None:
+    a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+    found, want = calque.jit(lambda x: linalg.lu(x, p_indices=True))(a), linalg.lu(a, p_indices=True)
+    for got, expected in zip(found, want, strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, atol=1e-15)

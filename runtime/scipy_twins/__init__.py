@@ -29,6 +29,7 @@ from calque.runtime.scipy_twins import (
     sampled_integrals,
     sparse_matrices,
     stiff_equations,
+    subspaces,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "sampled_integrals",
     "sparse_matrices",
     "stiff_equations",
+    "subspaces",
 ]

@@ -123,6 +123,11 @@ finite = opaque(
 )
 
 
+def checked(x: Array, check_finite: Any) -> Any:
+    """The same array, with the check that SciPy makes of it unless it is told not to."""
+    return apply(finite, x) if flag(check_finite, "check_finite") else x
+
+
 def outer(x: Any, y: Any) -> Any:
     """``x @ y.T``, of vectors too."""
     return np.outer(x, y) if x.ndim == 1 else x @ transposed(y)

@@ -11,14 +11,14 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
 from calque.transpiler.primitives.base import Primitive, apply, opaque
 from calque.transpiler.primitives.decompositions import by_gaps, np_lstsq, rows_to_columns
 from calque.transpiler.primitives.eigenvalues import np_eig, np_eigvals
-from calque.transpiler.primitives.linalg import adjoint, conjugated, real_dtype, transposed
+from calque.transpiler.primitives.linalg import conjugated, real_dtype, transposed
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import mirrored
 from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import (
     check_hints,
-    finite,
+    checked,
     flag,
     for_lapack,
     matrix,
@@ -129,7 +129,7 @@ def _lu(
     if flag(permute_l, "permute_l"):
         return p @ low, up
     if flag(p_indices, "p_indices"):
-        return np.argmax(p, axis=-1), low, up
+        return np.argmax(p, axis=-1).astype(np.int32), low, up
     return p, low, up
 
 
@@ -171,6 +171,18 @@ eigh_tridiagonal = opaque(
 )
 
 
+def _chosen(select_range: Any, d: Array) -> tuple[int, int]:
+    """The first and the last index of the eigenvalues that are asked for."""
+    if not isinstance(select_range, (list, tuple)) or len(select_range) != 2:
+        raise ValueError("select_range must be a 2-element array-like in nondecreasing order")
+    low, high = (known_int(k, "An index of select_range") for k in select_range)
+    if low > high:
+        raise ValueError("select_range must be a 2-element array-like in nondecreasing order")
+    if low < 0 or high >= known_int(d.shape[0], "The number of eigenvalues"):
+        raise ValueError("select_range out of bounds")
+    return low, high
+
+
 @means("scipy.linalg", "eigh_tridiagonal")
 def _eigh_tridiagonal(
     d: Any,
@@ -189,7 +201,7 @@ def _eigh_tridiagonal(
         raise refused("eigh_tridiagonal", f"select={select!r}")
     w, v = apply(eigh_tridiagonal, d, e, check_finite=flag(check_finite, "check_finite"))
     if select in ("i", 2):
-        low, high = (known_int(k, "An index of select_range") for k in select_range)
+        low, high = _chosen(select_range, d)
         w, v = w[low : high + 1], v[:, low : high + 1]
     return w if flag(eigvals_only, "eigvals_only") else (w, v)
 
@@ -200,10 +212,6 @@ def _eigvalsh_tridiagonal(d: Any, e: Any, *args: Any, **given: Any) -> Any:
 
 
 # eigenvalues, least squares and pseudo-inverses by NumPy's records
-
-
-def _checked(x: Array, check_finite: Any) -> Any:
-    return apply(finite, x) if flag(check_finite, "check_finite") else x
 
 
 @means("scipy.linalg", "eig")
@@ -220,7 +228,7 @@ def _eig(
     check_hints("eig", {"overwrite_a": overwrite_a, "overwrite_b": overwrite_b})
     if b is not None or flag(left, "left") or flag(homogeneous_eigvals, "homogeneous_eigvals"):
         raise refused("eig", "b=, left=True or homogeneous_eigvals=True")
-    a = _checked(matrix(a, "eig"), check_finite)
+    a = checked(matrix(a, "eig"), check_finite)
     return tuple(np_eig(a)) if flag(right, "right") else np_eigvals(a)
 
 
@@ -247,11 +255,13 @@ def _lstsq(
 ) -> Any:
     """The residuals are given for every rank, as in ``jax.numpy``."""
     check_hints("lstsq", {"overwrite_a": overwrite_a, "overwrite_b": overwrite_b})
-    a, b = (_checked(x, check_finite) for x in (matrix(a, "lstsq"), sides(b, "lstsq")))
+    a, b = (checked(x, check_finite) for x in (matrix(a, "lstsq"), sides(b, "lstsq")))
     if a.ndim > 2 or b.ndim > 2:
         raise refused("lstsq", "a stack of matrices", "use calque.vmap")
     if isinstance(cond, Array):
         raise current().needs_known(cond, "The option cond")
+    if lapack_driver not in (None, "gelsd", "gelsy", "gelss"):
+        raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
     cut = float(np.finfo(linalg_dtype(a.type, b.type)).eps) if cond is None else float(cond)
     x, _, rank, s = np_lstsq(a, b, cut)
     gaps = b - a @ x
@@ -272,9 +282,9 @@ def _pinvh(
 ) -> Any:
     if flag(return_rank, "return_rank") or isinstance(atol, Array) or isinstance(rtol, Array):
         raise refused("pinvh", "return_rank=True, or a run-time tolerance,")
-    whole = mirrored(matrix(a, "pinvh"), "L" if flag(lower, "lower") else "U")
-    check = flag(check_finite, "check_finite")
-    return on_stacks(pinv, whole, atol=atol, rtol=rtol, check_finite=check)
+    a = checked(matrix(a, "pinvh"), check_finite)  # of both triangles
+    whole = mirrored(a, "L" if flag(lower, "lower") else "U")
+    return on_stacks(pinv, whole, atol=atol, rtol=rtol, check_finite=False)
 
 
 # forms that are not determined by the matrix alone: values, and no derivative
@@ -322,21 +332,3 @@ def _hessenberg(
 ) -> Any:
     h, q = on_stacks(hessenberg, matrix(a, "hessenberg"))
     return (h, q) if flag(calc_q, "calc_q") else h
-
-
-@means("scipy.linalg", "subspace_angles")
-def _subspace_angles(A: Any, B: Any) -> Any:
-    """SciPy's, of matrices with as many independent columns as they have."""
-    a, b = (_checked(matrix(x, "subspace_angles"), True) for x in (A, B))
-    qa: Any = np.linalg.qr(a)[0]
-    qb: Any = np.linalg.qr(b)[0]
-    across = adjoint(qa) @ qb
-    sigma = FUNCTIONS[np.linalg.svdvals](across)
-    more = current().dims.resolve(qa.dims[-1] - qb.dims[-1])
-    if not isinstance(more, int):
-        raise current().needs_dims((qa.dims[-1], qb.dims[-1]), "Which of two sizes is smaller")
-    rest = qb - qa @ across if more >= 0 else qa - qb @ adjoint(across)
-    sines = FUNCTIONS[np.clip](FUNCTIONS[np.linalg.svdvals](rest), -1.0, 1.0)
-    near = sigma**2 >= 0.5
-    cosines = np.arccos(FUNCTIONS[np.clip](sigma[..., ::-1], -1.0, 1.0))
-    return np.where(near, np.arcsin(sines), cosines)

@@ -19,6 +19,7 @@ from calque.transpiler.primitives.record import Lacking
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import (
     check_hints,
+    checked,
     flag,
     for_lapack,
     options,
@@ -332,6 +333,8 @@ def _solve_toeplitz(c_or_cr: Any, b: Any, check_finite: Any = True) -> Any:
 def _matmul_toeplitz(c_or_cr: Any, x: Any, check_finite: Any = False, workers: Any = None) -> Any:
     c, r = _column_and_row(c_or_cr, "matmul_toeplitz")
     x = sides(x, "matmul_toeplitz")
+    current().unify(r.dims[-1], x.dims[-1 if x.ndim == 1 else -2])
+    c, r, x = (checked(v, check_finite) for v in (c, r, x))
     double = np.result_type(np.float64, c.dtype, r.dtype, x.dtype)
     cast = FUNCTIONS["cast"]
     return _toeplitz_product(cast(c, double), cast(r, double), x)
