@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from signal_checks import check, check_batch, check_derivatives, check_value, data
 
+import calque
+
 signal = pytest.importorskip("scipy.signal")
 
 # the options of each case are captured numbers
@@ -138,3 +140,24 @@ def test_boundaries(name: str) -> None:
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters(name: str) -> None:
     check(*FILTERS[name], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["filter", "short filter", "sections", "rows", "columns"])
+def test_states_of_other_sizes_raise_as_in_scipy(name: str) -> None:
+    f, given = {
+        "filter": (lambda x, z: signal.lfilter([1.0, 0.5], A, x, zi=z), data(3)),
+        "short filter": (lambda x, z: signal.lfilter([1.0, 0.5], A, x, zi=z), data(1)),
+        "sections": (lambda x, z: signal.sosfilt(SOS, x, zi=z), data(3, 2)),
+        "rows": (lambda x, z: signal.sosfilt(SOS, x, zi=z), data(2)),
+        "columns": (lambda x, z: signal.sosfilt(SOS[:, :5], x, zi=z), data(2, 2)),
+    }[name]
+    for g in (f, calque.jit(f)):
+        with pytest.raises(ValueError, match=r"zi|shape|size|dimension|fit"):
+            g(data(6), given)
+
+
+def test_medians_are_of_real_numbers() -> None:
+    for x in (SIGNAL > 0, SIGNAL * 1j):
+        for g in (signal.medfilt, calque.jit(lambda x: signal.medfilt(x, 3))):
+            with pytest.raises(ValueError, match="not supported"):
+                g(x)

@@ -21,6 +21,8 @@ read_source(
 def medfilt(volume: Any, kernel_size: Any = None) -> Any:
     """The median of each element's neighbours, zeros beyond the ends."""
     volume = np.atleast_1d(np.asarray(volume))
+    if volume.dtype.kind in "bc":
+        raise ValueError(f"dtype={volume.dtype} is not supported by medfilt")
     sizes = _sizes(kernel_size, volume.ndim)
     for size in sizes:
         if size % 2 != 1:

@@ -106,6 +106,14 @@ def _coefficients(value: Any, name: str, function: str = "lfilter") -> Array:
     return value
 
 
+def _longer_size(b: Array, a: Array) -> int:
+    sizes = [current().dims.resolve(v.dims[0]) for v in (b, a)]
+    first, second = sizes
+    if not isinstance(first, int) or not isinstance(second, int):
+        raise current().needs_dims(sizes, "The size of the state of a filter")
+    return max(first, second)
+
+
 def _from_state(b: Array, a: Array, x: Array, zi: Array, axis: int) -> tuple[Any, Any]:
     """The recurrence from a state, and the state at its end.
 
@@ -143,6 +151,7 @@ def _lfilter(b: Any, a: Any, x: Any, axis: Any = -1, zi: Any = None) -> Any:
     zi = FUNCTIONS[np.asarray](operand(zi))
     if zi.ndim != x.ndim:
         raise ValueError("object of too small depth for desired array")
+    current().unify(zi.dims[axis], _longer_size(b, a) - 1)
     shape = tuple(zi.shape[k] if k == axis else x.shape[k] for k in range(x.ndim))
     return _from_state(b, a, x, FUNCTIONS[np.broadcast_to](zi, shape), axis)
 
@@ -156,7 +165,13 @@ def _sosfilt(sos: Any, x: Any, axis: Any = -1, zi: Any = None) -> Any:
     sections = type_of(sos).dims[0]
     if not isinstance(sections, int):
         raise current().needs_dims([sections], "The number of sections of a filter")
+    current().unify(type_of(sos).dims[1], 6)
     x = FUNCTIONS[np.asarray](operand(x))
+    zi = None if zi is None else FUNCTIONS[np.asarray](operand(zi))
+    if zi is not None:
+        if zi.ndim != x.ndim + 1:
+            raise ValueError("Invalid zi shape: a stack of the states of each section is wanted")
+        current().unify(zi.dims[0], sections)
     ends: list[Any] = []
     for k in range(sections):
         state = None if zi is None else zi[k]
