@@ -207,6 +207,18 @@ def sign_and_logdet(a):
 
 
 @register_jitable
+def _factor_row(low, i):
+    """Make row i of a Cholesky factor up to its diagonal, by the rows above it."""
+    for j in range(i + 1, low.shape[0]):
+        low[i, j] = 0.0
+    for j in range(i):
+        total = low[i, j]
+        for k in range(j):
+            total -= low[i, k] * np.conj(low[j, k])
+        low[i, j] = total / low[j, j].real
+
+
+@register_jitable
 def cholesky_factor(a):
     """The lower triangle L with ``L @ L.T == a``, all real; LinAlgError if there is none."""
     if a.ndim == 3:
@@ -214,16 +226,9 @@ def cholesky_factor(a):
         for k in range(a.shape[0]):
             found[k] = cholesky_factor(a[k])
         return found
-    size = a.shape[0]
     low = _with_room(a, 0, _one(a))
-    for i in range(size):
-        for j in range(i + 1, size):
-            low[i, j] = 0.0
-        for j in range(i):
-            total = low[i, j]
-            for k in range(j):
-                total -= low[i, k] * low[j, k]
-            low[i, j] = total / low[j, j]
+    for i in range(a.shape[0]):
+        _factor_row(low, i)
         total = low[i, i]
         for k in range(i):
             total -= low[i, k] * low[i, k]
@@ -241,16 +246,9 @@ def complex_cholesky_factor(a):
         for k in range(a.shape[0]):
             found[k] = complex_cholesky_factor(a[k])
         return found
-    size = a.shape[0]
     low = _with_room(a, 0, _one(a))
-    for i in range(size):
-        for j in range(i + 1, size):
-            low[i, j] = 0.0
-        for j in range(i):
-            total = low[i, j]
-            for k in range(j):
-                total -= low[i, k] * np.conj(low[j, k])
-            low[i, j] = total / low[j, j].real
+    for i in range(a.shape[0]):
+        _factor_row(low, i)
         square = low[i, i].real
         for k in range(i):
             square -= low[i, k].real ** 2 + low[i, k].imag ** 2
@@ -293,8 +291,10 @@ PARTS = {
     complex_determinant,
     determinant,
     sign_and_logdet,
+    _factor_row,
     cholesky_factor,
     complex_cholesky_factor,
     complex_sign_and_logdet,
 }
-IN_ROWS = {_triangular, _solved, _behind}  # their arguments are made by the others, row by row
+# their arguments are made by the others, row by row
+IN_ROWS = {_triangular, _solved, _behind, _factor_row}
