@@ -24,6 +24,7 @@ KNOWN = {
     form: getattr(sparse, form)(DENSE)
     for form in "csr_array csc_array coo_array dia_array bsr_array csr_matrix csc_matrix".split()
 }
+COMPLEX = DENSE + 0.5j * DENSE.T
 U = RNG.normal(size=5)
 M = RNG.normal(size=(5, 3))
 PLACES = A.tocoo().coords
@@ -46,6 +47,16 @@ USES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sums": (lambda x: (x[0] * A).sum(axis=0) + (x[0] * A).sum() + (x[1] * A).diagonal(), (U,)),
     "spsolve": (lambda b: linalg.spsolve(A, b), (U,)),
     "spsolve of columns": (lambda b: linalg.spsolve(A, b), (M,)),
+    "builtin sum": (lambda x: sum([x[0] * A, A * x[1]]) @ x, (U,)),
+    "known entries": (lambda x: A.data * A.nnz * x[0] + (x[1] * A).T.data, (U,)),
+    "other dtype": (
+        lambda x: sparse.csr_array(np.outer(x, x), dtype=np.complex128).conj().toarray().real,
+        (U,),
+    ),
+    "splu of the adjoint": (
+        lambda b: linalg.splu(sparse.csc_array(COMPLEX)).solve(b + 0j, "H").real,
+        (U,),
+    ),
     "splu": (lambda b: linalg.splu(A.tocsc()).solve(b), (U,)),
     "cg": (lambda b: linalg.cg(SYMMETRIC, b, rtol=1e-13)[0], (U,)),
     "gmres": (lambda b: linalg.gmres(A, b, rtol=1e-13)[0], (U,)),
@@ -121,6 +132,21 @@ def _unsolved(b: np.ndarray) -> Any:
         (lambda x: linalg.spsolve(A, x[:3]), ValueError, "mismatch"),
         (lambda x: (x[0] * A) @ A, NotImplementedError, "pattern"),
         (lambda x: (x[0] * A)[1], NotImplementedError, "toarray"),
+        (lambda x: (x[0] * A + A).data, NotImplementedError, "not known here"),
+        (lambda x: sparse.csr_array(np.outer(x, x)).nnz * x, NotImplementedError, "not known here"),
+        (
+            lambda x: sparse.csr_array((x, (x.astype(int), x.astype(int))), (5, 5)).data,
+            NotImplementedError,
+            "not known here",
+        ),
+        (lambda x: (x[0] * A.tocoo()).tocsr().data, NotImplementedError, "not known here"),
+        (lambda x: x if x[0] * A else -x, ValueError, "truth value"),
+        (lambda x: (x[0] * A).sum(axis=2), ValueError, "axis"),
+        (lambda x: (x[0] * A + 1.0) @ x, NotImplementedError, "nonzero scalar"),
+        (lambda x: sparse.csr_array(np.outer(x, x), shape=(5, 4)) @ x, ValueError, "inconsistent"),
+        (lambda x: sparse.csr_array(x) @ x, NotImplementedError, "one axis"),
+        (lambda x: linalg.splu(A.tocsc()).solve(x, "X"), ValueError, "N, T, or H"),
+        (lambda x: linalg.cg(SYMMETRIC, x, M=DENSE)[0], NotImplementedError, "not M"),
         (lambda x: np.sin(A * x), TypeError, "not support ufuncs"),
         (_unsolved, RuntimeError, "not converged"),
         (lambda x: linalg.eigsh(x[0] * A)[0], UnsupportedFunction, "eigsh"),

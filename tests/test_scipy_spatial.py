@@ -194,6 +194,7 @@ def test_distances_in_compiled_loops() -> None:
         (lambda x: distance.cdist(x, x, "euclidian"), ValueError, "Unknown Distance Metric"),
         (lambda x: distance.cdist(x, x[:, 1:]), ValueError, "number of columns"),
         (lambda x: distance.pdist(x[0]), ValueError, "2-dimensional"),
+        (lambda x: distance.cdist(x, x, w=np.ones(1)), ValueError, "same size as input"),
         (lambda x: distance.pdist(x[:3], "mahalanobis"), ValueError, "observations"),
         (lambda x: distance.squareform(x[0]), ValueError, "binomial"),
         (lambda x: distance.squareform(x[:5] + 0.0), ValueError, "symmetric"),

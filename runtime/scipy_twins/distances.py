@@ -350,7 +350,11 @@ def _options(metric: Any, XA: Any, XB: Any, kwargs: Any) -> Any:
             )
         found["VI"] = np.linalg.inv(np.atleast_2d(np.cov(rows.T))).T
     if "w" in found:
-        found["w"] = _weights(found["w"])
+        w = found["w"] = _weights(found["w"])
+        if w.shape[0] != XA.shape[1]:
+            raise ValueError(
+                f"Weights must have same size as input vector. {w.shape[0]} vs. {XA.shape[1]}."
+            )
     return found
 
 

@@ -22,18 +22,34 @@ class SparseMatrix:
 
     __array_ufunc__ = None  # operators with an array on the left are this class's
 
-    def __init__(self, data: Any, rows: Any, columns: Any, shape: Any, name: str):
-        self.data, self.rows, self.columns = data, rows, columns
+    def __init__(
+        self, entries: Any, rows: Any, columns: Any, shape: Any, name: str, stored: bool = False
+    ):
+        self.entries, self.rows, self.columns = entries, rows, columns
         self.shape, self.name, self.ndim = shape, name, 2
-        self.dtype = data.dtype
+        self.dtype = entries.dtype
+        self.stored = stored  # SciPy stores the same entries in the same order
 
-    def _like(self, data: Any) -> Any:
-        return SparseMatrix(data, self.rows, self.columns, self.shape, self.name)
+    def _like(self, entries: Any) -> Any:
+        return SparseMatrix(entries, self.rows, self.columns, self.shape, self.name, self.stored)
+
+    @property
+    def data(self) -> Any:
+        """The entries, where SciPy has the same ones."""
+        if not self.stored:
+            raise NotImplementedError(
+                "The entries that SciPy stores are not known here: equal places may be summed, and "
+                "the order is another. Read them before the matrix is made, or A.toarray()."
+            )
+        return self.entries
 
     @property
     def nnz(self) -> Any:
         """The number of entries."""
         return self.data.shape[0]
+
+    def __bool__(self) -> bool:
+        raise ValueError("The truth value of an array with more than one element is ambiguous.")
 
     # products
 
@@ -45,7 +61,7 @@ class SparseMatrix:
             raise ValueError("Scalar operands are not allowed, use '*' instead")
         if other.shape[0] != self.shape[1]:
             raise ValueError(f"matmul: dimension mismatch {self.shape} and {other.shape}")
-        entries = self.data if other.ndim == 1 else self.data[:, None]
+        entries = self.entries if other.ndim == 1 else self.entries[:, None]
         terms = entries * other[self.columns]
         found = np.zeros((self.shape[0], *other.shape[1:]), terms.dtype)
         np.add.at(found, self.rows, terms)
@@ -61,12 +77,12 @@ class SparseMatrix:
 
     def __mul__(self, other: Any) -> Any:
         if np.ndim(other) == 0:
-            return self._like(self.data * other)
+            return self._like(self.entries * other)
         return self @ other if self.name.endswith("_matrix") else self.multiply(other)
 
     def __rmul__(self, other: Any) -> Any:
         if np.ndim(other) == 0:
-            return self._like(self.data * other)
+            return self._like(self.entries * other)
         return other @ self if self.name.endswith("_matrix") else self.multiply(other)
 
     def __truediv__(self, other: Any) -> Any:
@@ -75,23 +91,25 @@ class SparseMatrix:
     def multiply(self, other: Any) -> Any:
         """The product, entry by entry, with a number or a dense matrix."""
         if np.ndim(other) == 0:
-            return self._like(self.data * other)
+            return self._like(self.entries * other)
         dense = np.broadcast_to(np.asarray(other), self.shape)
-        return self._like(self.data * dense[self.rows, self.columns])
+        return self._like(self.entries * dense[self.rows, self.columns])
 
     # sums
 
     def __neg__(self) -> Any:
-        return self._like(-self.data)
+        return self._like(-self.entries)
 
     def __add__(self, other: Any) -> Any:
+        if isinstance(other, int) and other == 0:  # where ``sum`` begins
+            return self
         if not is_sparse_twin(other) and np.ndim(other) == 2:
             return self.toarray() + other
         other = as_sparse(other)
         if other.shape[0] != self.shape[0] or other.shape[1] != self.shape[1]:
             raise ValueError("inconsistent shapes")
         return SparseMatrix(
-            np.concatenate([self.data, other.data]),
+            np.concatenate([self.entries, other.entries]),
             np.concatenate([self.rows, other.rows]),
             np.concatenate([self.columns, other.columns]),
             self.shape,
@@ -99,7 +117,7 @@ class SparseMatrix:
         )
 
     def __radd__(self, other: Any) -> Any:
-        return other + self.toarray() if np.ndim(other) == 2 else as_sparse(other) + self
+        return other + self.toarray() if np.ndim(other) == 2 else self + other
 
     def __sub__(self, other: Any) -> Any:
         return self + -other
@@ -107,17 +125,19 @@ class SparseMatrix:
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None) -> Any:
         """The sum of all entries, of each column (axis 0) or of each row."""
         if dtype is not None:
             return self.astype(dtype).sum(axis)
         if axis is None:
-            return np.sum(self.data)
+            return np.sum(self.entries)
         if self.name.endswith("_matrix"):
             raise NotImplementedError("Its result is a np.matrix: take a sparse array instead.")
+        if axis not in (-2, -1, 0, 1):
+            raise ValueError(f"axis {axis} is out of bounds: a sparse matrix has two axes")
         along = axis % 2
         found = np.zeros(self.shape[1 - along], self.dtype)
-        np.add.at(found, self.rows if along else self.columns, self.data)
+        np.add.at(found, self.rows if along else self.columns, self.entries)
         return found
 
     def mean(self, axis: Any = None) -> Any:
@@ -131,7 +151,7 @@ class SparseMatrix:
         on = self.columns - self.rows == k
         found = np.zeros(size, self.dtype)
         places = self.rows if k >= 0 else self.columns
-        np.add.at(found, np.where(on, places, 0), np.where(on, self.data, 0.0))
+        np.add.at(found, np.where(on, places, 0), np.where(on, self.entries, 0.0))
         return found
 
     def trace(self, offset: int = 0) -> Any:
@@ -148,13 +168,18 @@ class SparseMatrix:
     def transpose(self) -> Any:
         """The transpose."""
         rows, columns = self.shape
-        return SparseMatrix(self.data, self.columns, self.rows, (columns, rows), self.name)
+        shape = columns, rows
+        return SparseMatrix(self.entries, self.columns, self.rows, shape, self.name, self.stored)
 
     def toarray(self) -> Any:
         """The dense matrix."""
         found = np.zeros(self.shape, self.dtype)
-        np.add.at(found, (self.rows, self.columns), self.data)
+        np.add.at(found, (self.rows, self.columns), self.entries)
         return found
+
+    def conj(self) -> Any:
+        """The matrix of complex conjugates."""
+        return self._like(np.conj(self.entries))
 
     def copy(self) -> Any:
         """The matrix itself: none is changed."""
@@ -162,7 +187,7 @@ class SparseMatrix:
 
     def astype(self, dtype: Any) -> Any:
         """The matrix with entries of another dtype."""
-        return self._like(self.data.astype(dtype))
+        return self._like(self.entries.astype(dtype))
 
     def __iter__(self) -> Any:
         raise NotImplementedError("NumPy's functions take the dense matrix: A.toarray().")
@@ -171,12 +196,16 @@ class SparseMatrix:
         raise NotImplementedError("Index the dense matrix: A.toarray()[index].")
 
 
-def _itself(self: Any, copy: bool = False) -> Any:
-    return self
+def _in_format(form: str) -> Any:
+    def convert(self: Any, copy: bool = False) -> Any:
+        stored = self.stored and self.name.startswith(form)
+        return SparseMatrix(self.entries, self.rows, self.columns, self.shape, self.name, stored)
+
+    return convert
 
 
 for _format in FORMATS:
-    setattr(SparseMatrix, f"to{_format}", _itself)
+    setattr(SparseMatrix, f"to{_format}", _in_format(_format))
 
 
 def is_sparse_twin(value: Any) -> bool:
@@ -186,6 +215,8 @@ def is_sparse_twin(value: Any) -> bool:
 
 def as_sparse(value: Any) -> Any:
     """A sparse matrix of SciPy's as one to compute with."""
+    if not is_sparse_twin(value):
+        raise NotImplementedError("adding a nonzero scalar to a sparse array is not supported")
     return value if hasattr(value, "rows") else known_matrix(value)
 
 
@@ -194,24 +225,35 @@ def known_matrix(A: Any) -> Any:
     """A sparse matrix that was made outside."""
     name = type(A).__name__
     if A.format == "coo":
-        return SparseMatrix(A.data, A.row, A.col, A.shape, name)
-    if A.format not in ("csr", "csc"):
+        return SparseMatrix(A.data, A.row, A.col, A.shape, name, True)
+    stored = A.format in ("csr", "csc")
+    if not stored:
         A = A.tocsr()
-    return _compressed(A.data, A.indices, A.indptr, A.shape, name, A.format)
+    return _compressed(A.data, A.indices, A.indptr, A.shape, name, A.format, stored)
 
 
-def _compressed(data: Any, indices: Any, indptr: Any, shape: Any, name: str, form: str) -> Any:
+def _compressed(
+    data: Any, indices: Any, indptr: Any, shape: Any, name: str, form: str, stored: bool
+) -> Any:
     outer = np.searchsorted(indptr, np.arange(indices.shape[0]), side="right") - 1
     rows, columns = (outer, indices) if form == "csr" else (indices, outer)
-    return SparseMatrix(data, rows, columns, shape, name)
+    return SparseMatrix(data, rows, columns, shape, name, stored)
 
 
 def _made(form: str, name: str) -> Any:
     def make(arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False) -> Any:
         if is_sparse_twin(arg1):
-            return as_sparse(arg1)
+            found = as_sparse(arg1)
+            stored = found.stored and found.name.startswith(form)
+            places = found.rows, found.columns
+            entries = found.entries if dtype is None else found.entries.astype(dtype)
+            return SparseMatrix(entries, *places, found.shape, name, stored)
         if not isinstance(arg1, tuple):
-            dense = np.asarray(arg1)
+            dense = np.asarray(arg1, dtype)
+            if dense.ndim != 2:
+                raise NotImplementedError("A sparse array of one axis: take the dense array.")
+            if shape is not None and tuple(shape) != tuple(dense.shape):
+                raise ValueError(f"inconsistent shapes: {shape} and {dense.shape}")
             rows, columns = np.indices(dense.shape)
             return SparseMatrix(dense.ravel(), rows.ravel(), columns.ravel(), dense.shape, name)
         if shape is None:
@@ -221,8 +263,9 @@ def _made(form: str, name: str) -> Any:
             return _diagonals(data, np.atleast_1d(arg1[1]), shape, name)
         if len(arg1) == 2:
             rows, columns = arg1[1]
-            return SparseMatrix(data, np.asarray(rows), np.asarray(columns), shape, name)
-        return _compressed(data, np.asarray(arg1[1]), np.asarray(arg1[2]), shape, name, form)
+            places = np.asarray(rows), np.asarray(columns)
+            return SparseMatrix(data, *places, shape, name, form == "coo")
+        return _compressed(data, np.asarray(arg1[1]), np.asarray(arg1[2]), shape, name, form, True)
 
     return make
 
@@ -279,7 +322,8 @@ def diags_array(
     diagonals: Any, /, *, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None
 ) -> Any:
     """The sparse array of diagonals."""
-    return _of_diagonals(diagonals, offsets, shape, "dia_array")
+    found = _of_diagonals(diagonals, offsets, shape, "dia_array")
+    return found if dtype is None else found.astype(dtype)
 
 
 @twin(SPACE, "diags")
@@ -287,7 +331,8 @@ def diags(
     diagonals: Any, offsets: Any = 0, shape: Any = None, format: Any = None, dtype: Any = None
 ) -> Any:
     """The sparse matrix of diagonals."""
-    return _of_diagonals(diagonals, offsets, shape, "dia_matrix")
+    found = _of_diagonals(diagonals, offsets, shape, "dia_matrix")
+    return found if dtype is None else found.astype(dtype)
 
 
 # systems
@@ -311,7 +356,7 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
     b = _right_side(A, b)
     if b.ndim == 2 and b.shape[1] == 1:
         b = b[:, 0]
-    return solved(A.data, A.rows, A.columns, b)
+    return solved(A.entries, A.rows, A.columns, b)
 
 
 class SparseFactors:
@@ -322,8 +367,10 @@ class SparseFactors:
 
     def solve(self, rhs: Any, trans: str = "N") -> Any:
         """The solution of a system with the matrix, or its transpose."""
-        A = self.A if trans == "N" else self.A.T
-        return solved(A.data, A.rows, A.columns, _right_side(A, rhs))
+        if trans not in ("N", "T", "H"):
+            raise ValueError("trans must be N, T, or H")
+        A = self.A if trans == "N" else self.A.T if trans == "T" else self.A.T.conj()
+        return solved(A.entries, A.rows, A.columns, _right_side(A, rhs))
 
     def __call__(self, b: Any) -> Any:
         return self.solve(b)
@@ -337,14 +384,25 @@ def splu(A: Any, **options: Any) -> Any:
 
 def _iteration(method: str) -> Any:
     def iterate(
-        A: Any, b: Any, x0: Any = None, *, rtol: Any = 1e-5, atol: Any = 0.0, maxiter: Any = None
+        A: Any,
+        b: Any,
+        x0: Any = None,
+        *,
+        rtol: Any = 1e-5,
+        atol: Any = 0.0,
+        maxiter: Any = None,
+        **others: Any,
     ) -> Any:
+        if others:
+            raise NotImplementedError(
+                f"{method}: calque takes rtol, atol and maxiter, not {', '.join(others)}."
+            )
         if x0 is not None:
             raise NotImplementedError("An iteration that starts at x0: leave x0 out.")
         A = as_sparse(A)
         b = _right_side(A, b)
         options = {"method": method, "rtol": rtol, "atol": atol, "maxiter": maxiter}
-        return iterated(A.data, A.rows, A.columns, b, **options), 0
+        return iterated(A.entries, A.rows, A.columns, b, **options), 0
 
     return iterate
 
