@@ -39,8 +39,18 @@ MADE: dict[str, Callable[..., Any]] = {
         f"make_interp_spline {k}": lambda y, p, k=k: interpolate.make_interp_spline(X, y, k)(p)
         for k in (1, 2, 3)
     },
+    "make_interp_spline on knots": lambda y, p: interpolate.make_interp_spline(
+        X, y, 1, t=np.concatenate([X[:1], X[:1], X[1:-1] + 0.05, X[-1:], X[-1:]])
+    )(p),
     "slope": lambda y, p: interpolate.make_interp_spline(X, y).derivative()(p),
     "BSpline": lambda c, p: interpolate.BSpline(SPLINE.t, c, 3)(p, 1),
+    "BSpline along the last axis": lambda c, p: interpolate.BSpline(
+        SPLINE.t, np.stack([c, c * c]), 3, axis=-1
+    )(p),
+    "interp1d of one value": lambda y, p: interpolate.interp1d(X[:1], y[:1])(X[0] + 0.0 * p),
+    "splev of a curve": lambda c, p: np.stack(
+        interpolate.splev(p, (SPLINE.t, [c, c * c], 3), der=1)
+    ),
     "splev": lambda c, p: interpolate.splev(p, (SPLINE.t, c, 3), der=1),
     "RegularGridInterpolator": lambda v, p: interpolate.RegularGridInterpolator(
         (X,), v * v[0], bounds_error=False, fill_value=None
@@ -72,6 +82,16 @@ def test_interpolants_made_outside(name: str) -> None:
     check(f, x, reverse=False)
 
 
+def test_places_on_a_grid_may_be_one_after_another() -> None:
+    grid, places = (X[:4], X[:2]), np.array([X[0], X[1], X[2], X[0]])
+
+    def between(values: Any) -> Any:
+        return interpolate.interpn(grid, values, places)
+
+    values = VALUES[:, :2, 0]
+    np.testing.assert_allclose(calque.jit(between)(values), between(values), rtol=1e-12)
+
+
 @pytest.mark.filterwarnings("error::calque.runtime.call.fallback.JitFallback")
 def test_interpolants_in_compiled_loops() -> None:
     @calque.jit
@@ -92,6 +112,15 @@ def test_interpolants_in_compiled_loops() -> None:
         (lambda y: interpolate.interp1d(X, y, "fifth")(2.0), NotImplementedError, "unsupported"),
         (lambda y: interpolate.interp1d(X[1:], y)(2.0), ValueError, "equal in length"),
         (lambda y: interpolate.interpn((X,), y, 99.0 * y[:, None])[0], ValueError, "out of bounds"),
+        (lambda y: interpolate.BSpline(SPLINE.t[::-1], y, 3)(2.0), ValueError, "non-decreasing"),
+        (lambda y: interpolate.BSpline(SPLINE.t, y[:5], 3)(2.0), ValueError, "inconsistent"),
+        (lambda y: interpolate.BSpline(X[:5], y, 3)(2.0), ValueError, "at least 8 knots"),
+        (lambda y: interpolate.splev(2.0, (SPLINE.t, y, 3), der=4), ValueError, "0<=der=4"),
+        (lambda y: interpolate.splev(2.0, (SPLINE.t, y, 3), ext=4), ValueError, "ext = 4"),
+        (lambda y: interpolate.make_interp_spline(X[:3], y[:3])(2.0), ValueError, "more than 3"),
+        (lambda y: interpolate.interpn((X[::-1],), y, X[:3, None])[0], ValueError, "ascending"),
+        (lambda y: interpolate.interpn((X[:5],), y, X[:3, None])[0], ValueError, "8 values"),
+        (lambda y: interpolate.interpn((X,), y, np.outer(X, X))[0], ValueError, "dimension 8"),
         (
             lambda y: interpolate.interpn((X,), y, y[:, None], "cubic")[0],
             NotImplementedError,

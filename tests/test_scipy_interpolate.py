@@ -31,6 +31,9 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "three": lambda x, y: interpolate.CubicSpline(x[:3], y[:3]),
     "three natural": lambda x, y: interpolate.CubicSpline(x[:3], y[:3], bc_type="natural"),
     "two": lambda x, y: interpolate.CubicSpline(x[:2], y[:2], bc_type="clamped"),
+    "two, one not a knot": lambda x, y: interpolate.CubicSpline(
+        x[:2], y[:2], bc_type=("not-a-knot", "clamped")
+    ),
     "pchip": interpolate.PchipInterpolator,
     "pchip of two": lambda x, y: interpolate.PchipInterpolator(x[:2], y[:2]),
     "akima": lambda x, y: interpolate.Akima1DInterpolator(x, y, extrapolate=True),
@@ -76,6 +79,7 @@ MORE: dict[str, Callable[..., Any]] = {
     "no extrapolation": lambda y, p: np.nan_to_num(
         interpolate.CubicSpline(X, y, extrapolate=False)(p)
     ),
+    "derivative of a polynomial": lambda y, p: interpolate.PPoly(C * y[0], X)(p, 2),
     "coefficients": lambda y, p: interpolate.CubicSpline(X, y).c + p[0],
     "pchip_interpolate": lambda y, p: interpolate.pchip_interpolate(X, y, p),
 }
@@ -128,6 +132,9 @@ def test_a_spline_outside_may_change() -> None:
         (lambda y: interpolate.CubicSpline(X, y, bc_type="periodic")(0.5), ValueError, "identical"),
         (lambda y: interpolate.CubicSpline(X, y).roots()[0], NotImplementedError, "roots"),
         (lambda y: interpolate.PPoly(y, X)(0.5), ValueError, "at least 2-dim"),
+        (lambda y: interpolate.PPoly(C * y[0], X)(0.5, -1), ValueError, "cannot be negative"),
+        (lambda y: interpolate.PPoly(C * y[0], X[::-1])(0.5), ValueError, "increasing"),
+        (lambda y: interpolate.PPoly(C, X[::-1])(y[0]), ValueError, "increasing"),
     ],
 )
 def test_wrong_arguments_raise_as_in_scipy(f: Any, error: Any, words: str) -> None:

@@ -16,11 +16,19 @@ class BSpline:
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0):
         self.t, self.c, self.k = np.asarray(t, dtype=np.float64), floating(c), k
+        axis = axis % self.c.ndim
         if axis:
             self.c = np.moveaxis(self.c, axis, 0)
         self.extrapolate, self.axis = extrapolate, axis
         if self.t.ndim != 1:
             raise ValueError("Knot vector must be one-dimensional.")
+        size = self.t.shape[0] - k - 1
+        if size < k + 1:
+            raise ValueError(f"Need at least {2 * k + 2} knots for degree {k}")
+        if np.any(self.t[1:] < self.t[:-1]):
+            raise ValueError("Knots must be in a non-decreasing order.")
+        if self.c.shape[0] < size:
+            raise ValueError("Knots, coefficients and degree are inconsistent.")
 
     @property
     def tck(self) -> Any:
@@ -87,6 +95,12 @@ def _known_b_spline(spline: Any) -> Any:
 def splev(x: Any, tck: Any, der: int = 0, ext: int = 0) -> Any:
     """Values of a spline of knots, coefficients and a degree."""
     t, c, k = tck
+    if not 0 <= der <= k:
+        raise ValueError(f"0<=der={der}<=k={k} must hold")
+    if ext not in (0, 1, 2, 3):
+        raise ValueError(f"ext = {ext} not in (0, 1, 2, 3)")
+    if isinstance(c, (list, tuple)) and np.ndim(c[0]):  # of a curve: each of its coordinates
+        return [splev(x, (t, part, k), der, ext) for part in c]
     t, x = np.asarray(t, dtype=np.float64), np.asarray(x, dtype=np.float64)
     size = t.shape[0] - k - 1
     low, high = t[k], t[size]
@@ -115,8 +129,14 @@ def make_interp_spline(
         raise NotImplementedError("Of run-time values calque takes bc_type=None: see CubicSpline.")
     x, y, axis = prepared(x, y, axis)
     if t is None:
+        if x.shape[0] <= k:
+            raise ValueError(f"A spline of degree {k} needs more than {k} points.")
         t = _knots(x, k)
-    spline = BSpline(t, _coefficients(x, y, t, k), k)
+        found = _coefficients(x, y, t, k)
+    else:
+        t = np.asarray(t, dtype=np.float64)
+        found = _solved(x, y, t, k)
+    spline = BSpline(t, found, k)
     spline.axis = axis
     return spline
 
@@ -137,8 +157,11 @@ def _knots(x: Any, k: int) -> Any:
 
 
 def _coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
-    if k < 2:
-        return y
+    return y if k < 2 else _solved(x, y, t, k)
+
+
+def _solved(x: Any, y: Any, t: Any, k: int) -> Any:
+    """The coefficients with which a spline of given knots goes through the values."""
     matrix = BSpline(t, np.eye(x.shape[0]), k)(x)
     found = np.linalg.solve(matrix, y.reshape(y.shape[0], -1))
     return found.reshape(y.shape)
@@ -195,6 +218,8 @@ class AlongAxis:
             return BSpline(
                 _knots(places, kind), _coefficients(places, y, _knots(places, kind), kind), kind
             )(x)
+        if kind == "linear" and places.shape[0] < 2:
+            return y[np.zeros(x.shape, dtype=int)]
         if kind == "linear":
             index = np.clip(np.searchsorted(places, x), 1, last)
             low, high = index - 1, index
@@ -250,13 +275,26 @@ class OnGrid:
                 f"There are {len(self.grid)} point arrays, but values has {self.values.ndim} "
                 "dimensions"
             )
+        for k, places in enumerate(self.grid):
+            if places.shape[0] != self.values.shape[k]:
+                raise ValueError(
+                    f"There are {places.shape[0]} points and {self.values.shape[k]} values in "
+                    f"dimension {k}"
+                )
+            if np.any(places[1:] <= places[:-1]):
+                raise ValueError(f"The points in dimension {k} must be strictly ascending.")
 
     def __call__(self, xi: Any) -> Any:
         if isinstance(xi, tuple):
             xi = np.stack(np.broadcast_arrays(*xi), axis=-1)
         xi = np.asarray(xi, dtype=np.float64)
         if xi.ndim == 1:
-            xi = xi[None] if len(self.grid) > 1 else xi[:, None]
+            xi = np.reshape(xi, (-1, len(self.grid)))
+        if xi.shape[-1] != len(self.grid):
+            raise ValueError(
+                f"The requested sample points xi have dimension {xi.shape[-1]} but this "
+                f"RegularGridInterpolator has dimension {len(self.grid)}"
+            )
         places = [xi[..., k] for k in range(len(self.grid))]
         outside = places[0] != places[0]
         for x, p in zip(places, self.grid, strict=True):

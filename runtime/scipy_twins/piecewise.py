@@ -6,7 +6,6 @@ Splines, 1978), so derivatives by places, values and breakpoints follow.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -50,6 +49,7 @@ class PPoly:
             raise ValueError("x must be 1-dimensional")
         if c.shape[1] != x.shape[0] - 1:
             raise ValueError("number of coefficients != len(x)-1")
+        _require_order(x)
         self._of([c[k] for k in range(c.shape[0])], x, extrapolate, axis)
 
     def _of(self, parts: Any, x: Any, extrapolate: Any, axis: int) -> Any:
@@ -118,6 +118,12 @@ class PPoly:
     solve = roots
 
 
+def _require_order(x: Any) -> None:
+    """Refuse breakpoints that decrease, which SciPy takes, and those in no order."""
+    if np.any(x[1:] < x[:-1]):
+        raise ValueError("`x` must be increasing: reverse it, and write the pieces for it.")
+
+
 def _made(parts: Any, x: Any, extrapolate: Any, axis: int) -> Any:
     return PPoly(np.zeros((1, 1)), np.zeros(2))._of(parts, x, extrapolate, axis)
 
@@ -125,13 +131,14 @@ def _made(parts: Any, x: Any, extrapolate: Any, axis: int) -> Any:
 def _derived(parts: Any, nu: int) -> Any:
     """The coefficients of a derivative."""
     order = len(parts) - 1
-    if nu == 0:
-        return parts
+    if nu < 0:
+        raise ValueError("Order of derivative cannot be negative")
     if nu > order:
         return [np.zeros_like(parts[0])]
-    return [
-        part * float(math.perm(order - k, nu)) for k, part in enumerate(parts[: order + 1 - nu])
-    ]
+    for _ in [None] * nu:
+        order = len(parts) - 1
+        parts = [part * float(order - k) for k, part in enumerate(parts[:order])]
+    return parts
 
 
 twin(SPACE, "PPoly")(PPoly)
@@ -147,6 +154,7 @@ def _order(spline: Any) -> int:
 )
 def _known_spline(spline: Any) -> Any:
     c, x = (spline._c, spline._x) if hasattr(spline, "_c") else (spline.c, spline.x)
+    _require_order(x)
     return _made([c[k] for k in range(_order(spline))], x, spline.extrapolate, spline.axis)
 
 
@@ -245,8 +253,13 @@ def _ends(bc_type: Any, y: Any) -> Any:
     return found
 
 
-def _end(condition: Any, near: Any, next_: Any, slope: Any, other: Any, sign: float) -> Any:
-    """The diagonal, the neighbour and the right side of the row of an end's slope."""
+def _end(
+    condition: Any, near: Any, next_: Any, slope: Any, other: Any, sign: float, alone: Any
+) -> Any:
+    """The diagonal, the neighbour and the right side of the row of an end's slope.
+
+    A piece that is ``alone`` has the slope of the line at an end that is not a knot.
+    """
     order, value = condition
     dims = slope.ndim
     if order == 1:
@@ -258,7 +271,8 @@ def _end(condition: Any, near: Any, next_: Any, slope: Any, other: Any, sign: fl
     right = (wide(near + 2.0 * both, dims) * wide(next_, dims) * slope) + wide(
         near, dims
     ) ** 2 * other
-    return next_, both, right / wide(both, dims)
+    right = np.where(alone, slope, right / wide(both, dims))
+    return np.where(alone, 1.0, next_), np.where(alone, 0.0, both), right
 
 
 def _slopes(x: Any, y: Any, ends: Any) -> Any:
@@ -269,8 +283,8 @@ def _slopes(x: Any, y: Any, ends: Any) -> Any:
     middle = 2.0 * (dx[:-1] + dx[1:])
     right = 3.0 * (step[1:] * slope[:-1] + step[:-1] * slope[1:])
     k, j = min(1, x.shape[0] - 2), max(0, x.shape[0] - 3)
-    (first, above, b0) = _end(ends[0], dx[0], dx[k], slope[0], slope[k], 1.0)
-    (last, below, b1) = _end(ends[1], dx[-1], dx[j], slope[-1], slope[j], -1.0)
+    (first, above, b0) = _end(ends[0], dx[0], dx[k], slope[0], slope[k], 1.0, k == 0)
+    (last, below, b1) = _end(ends[1], dx[-1], dx[j], slope[-1], slope[j], -1.0, k == 0)
     diagonal = np.concatenate([_one(first), middle, _one(last)])
     upper = np.concatenate([_one(above), dx[:-1]])
     lower = np.concatenate([dx[1:], _one(below)])

@@ -272,6 +272,8 @@ class Rotation:
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
         """The rotated vectors."""
         vectors = np.asarray(vectors)
+        if vectors.ndim == 0 or vectors.shape[-1] != 3:
+            raise ValueError(f"Expected input of shape (..., 3), got {vectors.shape}.")
         matrices = _matrices(self._quat)
         if inverse:
             matrices = np.swapaxes(matrices, -1, -2)
