@@ -94,6 +94,16 @@ def a_finally_that_prints(x):
 
 
 @refused("UnsupportedSyntax")
+def a_finally_that_hides_errors(x):
+    try:
+        if x[0] > 0.0:
+            raise ValueError("hidden")
+        return np.sum(x)
+    finally:
+        return x[0]  # <- here
+
+
+@refused("UnsupportedSyntax")
 def generator_escapes(x):
     squares = (v * v for v in x)  # <- here
     return squares  # <- here

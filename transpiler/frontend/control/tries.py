@@ -19,7 +19,7 @@ import gast
 
 from calque.transpiler.errors import UndefinedVariable, UnsupportedSyntax
 from calque.transpiler.frontend.control import raising
-from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.control.branch import LoopFlags, escapes
 from calque.transpiler.frontend.control.throws import Scope, Throws
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING
@@ -181,6 +181,14 @@ class Tries(Throws):
 
     def _and_finally(self, node: Any) -> Completion | None:
         """``try ... finally``: the clause runs however the body is left."""
+        if escapes(node.finalbody):
+            self.fail(
+                UnsupportedSyntax,
+                node.finalbody[0],
+                "A `finally` clause that returns, breaks or continues hides the errors of its "
+                "`try`.",
+                "leave after the `try` statement",
+            )
         before = len(self.builder.blocks[-1].statements)
         body = node.body
         if node.handlers:
