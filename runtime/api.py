@@ -45,6 +45,13 @@ def transformed(kind: str, function: Any, options: dict[str, Any]) -> Any:
     return (Placed if "device" in options else Transformed)(kind, function, **options)
 
 
+def differentiated(kind: str, function: Any, argnums: Any, argnames: Any, **flags: bool) -> Any:
+    """The function transformed by one that differentiates by some arguments."""
+    options = checked(kind, **flags)
+    options |= {"argnums": by_argument(kind, argnums, argnames)}
+    return transformed(kind, function, options)
+
+
 class Decorator:
     """``grad(argnums=1)``, waiting for its function."""
 
@@ -98,9 +105,8 @@ def grad(
     >>> grad(lambda x, *, scale: scale * x**2, argnames="scale")(3.0, scale=2.0)
     9.0
     """
-    options = checked("grad", has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
-    options |= {"argnums": by_argument("grad", argnums, argnames)}
-    return transformed("grad", fun, options)
+    flags = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return differentiated("grad", fun, argnums, argnames, **flags)
 
 
 @typed.value_and_gradient
@@ -120,10 +126,8 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
-    kind = "value_and_grad"
-    options = checked(kind, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
-    options |= {"argnums": by_argument(kind, argnums, argnames)}
-    return transformed(kind, fun, options)
+    flags = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return differentiated("value_and_grad", fun, argnums, argnames, **flags)
 
 
 @typed.compilation
@@ -299,9 +303,8 @@ def jacfwd(
     array([[4., 0.],
            [3., 2.]])
     """
-    options = checked("jacfwd", has_aux=has_aux, holomorphic=holomorphic)
-    options |= {"argnums": by_argument("jacfwd", argnums, argnames)}
-    return transformed("jacfwd", fun, options)
+    flags = {"has_aux": has_aux, "holomorphic": holomorphic}
+    return differentiated("jacfwd", fun, argnums, argnames, **flags)
 
 
 def jacrev(
@@ -321,9 +324,8 @@ def jacrev(
     array([[4., 0.],
            [3., 2.]])
     """
-    options = checked("jacrev", has_aux=has_aux, holomorphic=holomorphic)
-    options |= {"argnums": by_argument("jacrev", argnums, argnames)}
-    return transformed("jacrev", fun, options)
+    flags = {"has_aux": has_aux, "holomorphic": holomorphic}
+    return differentiated("jacrev", fun, argnums, argnames, **flags)
 
 
 def hessian(
@@ -343,9 +345,8 @@ def hessian(
     array([[6., 4.],
            [4., 0.]])
     """
-    options = checked("hessian", has_aux=has_aux, holomorphic=holomorphic)
-    options |= {"argnums": by_argument("hessian", argnums, argnames)}
-    return transformed("hessian", fun, options)
+    flags = {"has_aux": has_aux, "holomorphic": holomorphic}
+    return differentiated("hessian", fun, argnums, argnames, **flags)
 
 
 def vmap_options(

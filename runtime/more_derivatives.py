@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from calque.runtime.api import Argnames, Argnums, by_argument, transformed
+from calque.runtime.api import Argnames, Argnums, differentiated
 from calque.runtime.options import UNSAID, checked
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
-
-
-def _made(kind: str, fun: Any, argnums: Any, argnames: Any, **flags: Any) -> Any:
-    options = checked(kind, **flags)
-    options |= {"argnums": by_argument(kind, argnums, argnames)}
-    return transformed(kind, fun, options)
 
 
 def jacobian(
@@ -37,7 +31,7 @@ def jacobian(
            [3., 2.]])
     """
     flags = {"has_aux": has_aux, "holomorphic": holomorphic}
-    return _made("jacobian", fun, argnums, argnames, **flags)
+    return differentiated("jacobian", fun, argnums, argnames, **flags)
 
 
 def value_and_jacobian(
@@ -57,7 +51,7 @@ def value_and_jacobian(
     (np.float64(6.0), array([3., 2.]))
     """
     flags = {"has_aux": has_aux, "holomorphic": holomorphic}
-    return _made("value_and_jacobian", fun, argnums, argnames, **flags)
+    return differentiated("value_and_jacobian", fun, argnums, argnames, **flags)
 
 
 def value_and_hessian(
@@ -78,7 +72,7 @@ def value_and_hessian(
            [4., 0.]]))
     """
     flags = {"has_aux": has_aux, "holomorphic": holomorphic}
-    return _made("value_and_hessian", fun, argnums, argnames, **flags)
+    return differentiated("value_and_hessian", fun, argnums, argnames, **flags)
 
 
 def hessian_diag(
@@ -97,7 +91,7 @@ def hessian_diag(
     >>> hessian_diag(lambda x: x[0] ** 2 * x[1] ** 3)(np.array([2.0, 3.0]))
     array([54., 72.])
     """
-    return _made("hessian_diag", fun, argnums, argnames, has_aux=has_aux)
+    return differentiated("hessian_diag", fun, argnums, argnames, has_aux=has_aux)
 
 
 def laplacian(
@@ -116,7 +110,7 @@ def laplacian(
     >>> laplacian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     np.float64(18.0)
     """
-    return _made("laplacian", fun, argnums, argnames, has_aux=has_aux)
+    return differentiated("laplacian", fun, argnums, argnames, has_aux=has_aux)
 
 
 def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any]) -> Any:
