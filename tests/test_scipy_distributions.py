@@ -12,28 +12,8 @@ import pytest
 import calque
 
 stats = pytest.importorskip("scipy.stats")
+from support_stats import CONTINUOUS, METHODS  # noqa: E402
 
-METHODS = ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
-# the shape parameters at which each is tried
-CONTINUOUS: dict[str, tuple[float, ...]] = {
-    "norm": (),
-    "expon": (),
-    "uniform": (),
-    "laplace": (),
-    "logistic": (),
-    "cauchy": (),
-    "lognorm": (0.8,),
-    "weibull_min": (1.7,),
-    "gumbel_r": (),
-    "pareto": (2.6,),
-    "t": (4.3,),
-    "chi2": (3.4,),
-    "f": (5.2, 7.1),
-    "gamma": (2.3,),
-    "invgamma": (3.1,),
-    "beta": (2.3, 1.6),
-    "truncnorm": (-1.2, 1.9),
-}
 # of these the density, the distribution function and the quantile are differentiated
 OTHERS: dict[str, tuple[float, ...]] = {
     "weibull_max": (1.7,),
