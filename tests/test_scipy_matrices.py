@@ -398,3 +398,14 @@ def test_rows_of_lu_as_indices() -> None:
     for got, expected in zip(found, want, strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, atol=1e-15)
+
+
+def test_ranks_of_a_batch_of_least_squares_have_the_tolerance() -> None:
+    a = np.stack([np.diag([3.0, 1.0, 0.01])[:, :3], np.ones((3, 3)), np.eye(3)])
+    b = np.arange(9.0).reshape(3, 3)
+    for cut in (None, -1, 0.1, 0.5):
+        found = calque.vmap(lambda x, y, c=cut: np.linalg.lstsq(x, y, rcond=c)[::2])(a, b)
+        for k in range(3):
+            x, _, rank, _ = np.linalg.lstsq(a[k], b[k], rcond=cut)
+            assert found[1][k] == rank
+            np.testing.assert_allclose(found[0][k], x, atol=1e-12)
