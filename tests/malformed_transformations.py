@@ -1,6 +1,5 @@
 """Calls of transformations, declarations and collectives that work, to be malformed."""
 
-import dataclasses
 import os
 import types
 
@@ -8,6 +7,7 @@ import numpy as np
 
 import calque
 from calque.runtime.custom import CustomJvp, CustomVjp
+from calque.tests.malformed_subjects import alone, calls_of, no_use, registered, subject
 from calque.tests.malformed_values import OMIT, Subject
 
 
@@ -25,11 +25,6 @@ def pair(x):
 
 def norm(x):
     return np.sqrt(np.dot(x, x))
-
-
-def subject(name, use, words=None, **parameters):
-    made = getattr(calque, name)
-    return Subject(name, lambda **given: made(**given), use, parameters, words or {})
 
 
 DERIVATIVE = {
@@ -72,14 +67,6 @@ def collective(name, **parameters):
     return Subject(name, make, lambda f: f, parameters)
 
 
-def alone(name, **parameters):
-    """In plain Python."""
-    public = getattr(calque, name)
-    given = {n: (1.0 if d is OMIT else d, k) for n, (d, k) in parameters.items()}
-    words = dict.fromkeys(given, ("axis name", *given))
-    return Subject(name, public, lambda f: f, given, words)
-
-
 def custom(name, **parameters):
     public = getattr(calque, name)
 
@@ -105,27 +92,6 @@ def rules_of(name, method, rest=(), **parameters):
         return made
 
     return Subject(f"{name}(f).{method}", make, lambda f: calque.grad(f)(2.0), parameters)
-
-
-def registered(name, **parameters):
-    public = getattr(calque, name)
-
-    def make(**given):
-        if "cls" not in given:
-            given["cls"] = dataclasses.make_dataclass("Record", [("a", float), ("b", float)])
-        return public(**given)
-
-    return Subject(name, make, lambda cls: cls, parameters)
-
-
-def calls_of(name, transformed, **parameters):
-    return Subject(
-        name, lambda **given: transformed(*given.values()), lambda made: made, parameters
-    )
-
-
-def no_use(made):
-    return made
 
 
 OPTIONS = {"static": ((), "words"), "name": (None, "import name")}
