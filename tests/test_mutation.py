@@ -98,7 +98,9 @@ DIFFERENTIABLE = [name for name in WITH_RULES if COUNTED[name]]
 # Their derivative is zero wherever it is defined: there is nothing to break.
 FLAT = {"np.sign", "np.nextafter", "np.spacing"}
 # They are derivatives themselves, and those of second order are refused.
-LAST = {"random.gamma_slope", "random.log_gamma_slope"}
+LAST = {"random.gamma_slope", "random.log_gamma_slope", "prng.betainc_by_a", "prng.betainc_by_b"}
+# Their derivative is refused, by all arguments.
+LAST |= {"linalg.schur", "linalg.hessenberg", "special.zeta of one", "special.zetac"}
 
 
 @dataclass(frozen=True)

@@ -168,3 +168,21 @@ def test_the_names_are_those_of_pythons_compiler() -> None:
                 assert {v for v in bound_names(node) if not v.startswith("_")} == own, (file, node.name)
                 compared += 1
     assert compared > 300
+
+
+class Scale:
+    def __init__(self) -> None:
+        self.x = np.array([1.0, 2.0, 3.0])
+
+
+scale = Scale()
+
+
+def test_a_leaf_and_a_captured_array_of_one_name() -> None:
+    def scaled(*args: Any) -> Any:
+        x = args[0]
+        return np.sum(x * x * scale.x)
+
+    place = np.array([0.3, 1.1, 2.2])
+    np.testing.assert_allclose(calque.grad(scaled)(place), 2.0 * place * scale.x)
+    np.testing.assert_allclose(calque.jit(calque.grad(scaled))(place), 2.0 * place * scale.x)

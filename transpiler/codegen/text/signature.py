@@ -53,12 +53,12 @@ def _own(word: str, parameter: str, taken: set[str]) -> str:
 
 def name_parameters(function: Function) -> None:
     """Name the Vars of array arguments like the arguments, and leaves of others by words."""
+    for var, (_, word) in leaf_paths(function).items():
+        var.name = word
+    tell_apart(function.params)
     for parameter in function.signature:
         if isinstance(parameter.tree, Var):
             parameter.tree.name = parameter.name
-    tell_apart(function.params)
-    for var, (_, word) in leaf_paths(function).items():
-        var.name = word
 
 
 def argument_names(function: Function) -> list[str]:
