@@ -25,6 +25,7 @@ import calque
 from calque.runtime.check.checking import examine
 from calque.runtime.transformed import Transformed
 from calque.transpiler.errors import CalqueError
+from calque.transpiler.frontend.library.scipy_twins import twin_of
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.scipy_modules import register_scipy
@@ -78,7 +79,7 @@ def known_scipy(module: Any) -> list[str]:
     """The names in a module of SciPy that calque knows."""
     register_scipy()
     named = {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
-    return sorted(n for n, f in named.items() if callable(f) and _in_table(f))
+    return sorted(n for n, f in named.items() if callable(f) and (_in_table(f) or twin_of(f)))
 
 
 def _in_table(function: Any) -> bool:
