@@ -108,6 +108,18 @@ class BranchMismatch(CalqueError):
     """Two arms of a run-time branch, or two iterations of a loop, do not fit together."""
 
 
+class TagNeeded(BranchMismatch):
+    """A value of two kinds is read where nothing decides which of them it is.
+
+    ``value`` is the value, ``node`` the expression that made it, if it was made there;
+    ``entering``: a loop changes it.
+    """
+
+    value: Any = None
+    node: Any = None
+    entering = False
+
+
 class AliasUndecided(CalqueError):
     """A store into an array of which another name may, or may not, be a view."""
 
@@ -120,6 +132,10 @@ class NeedsKnownValue(CalqueError):
 
 class UndefinedVariable(CalqueError, NameError):
     """A name is read that no path, or not every path, to here has assigned."""
+
+
+class UndefinedOnPath(UndefinedVariable):
+    """A name is read that not every path to here has assigned."""
 
 
 class UnboundAxisName(CalqueError, NameError):

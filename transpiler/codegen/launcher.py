@@ -74,8 +74,10 @@ class Launcher(StatementWriter):
         return super().function_body()
 
     def finish(self, body: list[Any]) -> None:
-        """Create variables that may be unset."""
-        body[:0] = [_empty(n, self._unset[n].type) for n in sorted(self._unset)]
+        """Create variables that may be unset; those of parameters are there."""
+        given = set(map(self.groups.of, self.program.function.params))
+        unset = {n: var for n, var in self._unset.items() if self.groups.of(var) not in given}
+        body[:0] = [_empty(n, unset[n].type) for n in sorted(unset)]
 
     def _block(self, block: Block, depth: int) -> list[Any]:
         """Write a block of the launcher with comments for phases only; kernels have the others."""

@@ -60,6 +60,7 @@ from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.stepwise import is_iterator
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.logic import outer_product
@@ -96,7 +97,10 @@ class Calls(NativeCalls):
     def eval_Call(self, node: Any) -> Any:
         """A call."""
         function = self.evaluate(node.func)
-        return self.call_value(function, *self.arguments_of(function, node), node)
+        value = self.call_value(function, *self.arguments_of(function, node), node)
+        if isinstance(value, TaggedValue):
+            return self.checked(value, "the value of this call", node)
+        return value
 
     def arguments_of(self, function: Any, node: Any) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, evaluated."""

@@ -25,6 +25,7 @@ from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.frontend.values.stepwise import NO_SENTINEL, CallSteps, Over, Steps
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, type_of, wrap
 from calque.transpiler.ir.core import Apply, If, Statement
 from calque.transpiler.primitives.base import apply
@@ -63,7 +64,10 @@ class Comparisons(Texts):
             return self.short_circuit(result, lambda: rest(right, position + 1), node, is_and=True)
 
         if isinstance(node.ops[0], (gast.Is, gast.IsNot)):
-            return rest(self.unread_value(node.left), 0)
+            left = self.unread_value(node.left)
+            if isinstance(left, TaggedValue):
+                left = self.of_one_kind(left, getattr(node.left, "id", ""), node)
+            return rest(left, 0)
         return rest(self.evaluate(node.left), 0)
 
     def unread_value(self, node: Any) -> Any:

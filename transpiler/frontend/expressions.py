@@ -308,7 +308,7 @@ class Expressions(Comparisons):
             if method is not None:
                 return self.call_value(method, [value, index], {}, node)
         result = value[index]
-        self.checked(result, "this element", node)
+        result = self.checked(result, "this element", node)
         if type(result) is not list:
             return result
         return hold(self.own(RecordedList(result)), holder(result))

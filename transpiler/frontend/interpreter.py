@@ -25,6 +25,7 @@ from calque.transpiler.errors import (
     Origin,
     ShapeError,
     SpecializationNeeded,
+    UndefinedOnPath,
     UndefinedVariable,
     UnrollingNeeded,
     called_from,
@@ -42,6 +43,7 @@ from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.heap import shown_name
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import map_tree
 
@@ -215,6 +217,8 @@ class State(Captures):
 
     def checked(self, value: Any, name: str, node: Any) -> Any:
         """A value that may be read: neither missing nor a mismatch."""
+        if isinstance(value, TaggedValue):
+            return self.of_one_kind(value, shown_name(name) or "this value", node)
         if isinstance(value, Mismatch):
             name = shown_name(name) or "this value"
             self.ask_for(value.test)
@@ -261,7 +265,7 @@ class State(Captures):
     def _undefined(self, name: str, node: Any) -> None:
         name = shown_name(name) or "this value"
         self.fail(
-            UndefinedVariable,
+            UndefinedOnPath,
             node,
             f"{name} has no value on every path to here.",
             f"give {name} a value before the branch or the loop",

@@ -23,6 +23,7 @@ from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Walk
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Presence
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Statement, Var
 from calque.transpiler.ir.types import DimLike
@@ -44,6 +45,7 @@ class Settings:
     unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
     telling: bool = False  # numbers whose class differs between paths say of which class they are
     arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
+    tagging: bool = False  # values of two kinds are tagged values
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Machine:
     error_on_path: Exception  # the last that an arm was found to raise
     loop_depth = 0  # the number of loops of the generated program that are being interpreted
     copies = 1  # how often what follows is written at this place
+    splits = 0  # statements that were interpreted for either kind of a tagged value
     joined = False  # an arm that may leave was joined with one that goes on
     site: Any = None  # a call that is a statement of its own, within a `try`
     catching = 0  # blocks of warnings.catch_warnings around the present code
@@ -285,6 +288,8 @@ class Machine:
         def activation(
             self, source: Generator, consume: Callable[[Any], Any] | None
         ) -> Activation: ...
+        # control/tagged_reads
+        def of_one_kind(self, value: TaggedValue, name: str, node: Any) -> Any: ...
         # statements
         def exec_block(self, statements: list[Any]) -> Completion | None: ...
         def execute(self, node: Any) -> Completion | None: ...

@@ -18,9 +18,9 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
-from calque.transpiler.frontend.control.branch import surely_leaves
+from calque.transpiler.frontend.control.leaving_statements import surely_leaves
+from calque.transpiler.frontend.control.tagged_reads import TaggedReads
 from calque.transpiler.frontend.control.tries import as_branch
-from calque.transpiler.frontend.control.with_blocks import Contexts
 from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
@@ -35,7 +35,7 @@ from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.indexing import store_add
 
 
-class Statements(Contexts):
+class Statements(TaggedReads):
     """A method for each kind of statement, which returns how it ended (None: normally)."""
 
     def exec_block(self, statements: list[Any]) -> Completion | None:
@@ -65,7 +65,7 @@ class Statements(Contexts):
             try:
                 if self.scopes and (instead := self.hoisted(node)) is not None:
                     return self.exec_block(instead)
-                return method(node)
+                return self.executed(node, method)
             except Exception as error:
                 completion = self.thrown(error)
                 if completion is None and isinstance(error, (IndexOutOfRange, ZeroDivisionError)):
@@ -242,8 +242,8 @@ class Statements(Contexts):
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
 
     def _unpack(self, target: Any, value: Any, node: Any) -> None:
-        name = getattr(getattr(node, "value", None), "id", "")
-        items = self.known_items(self.checked(value, name, node), node)
+        given = getattr(node, "value", node)
+        items = self.known_items(self.checked(value, getattr(given, "id", ""), given), node)
         starred = [i for i, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
         count = len(target.elts)
         if (not starred and len(items) != count) or len(items) < count - len(starred):

@@ -17,6 +17,7 @@ from calque.transpiler.errors import (
     ClassesNeeded,
     NeedsKnownValue,
     SpecializationNeeded,
+    UndefinedOnPath,
     UnrollingNeeded,
     UnsupportedFunction,
     UnsupportedSyntax,
@@ -35,6 +36,7 @@ from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.optional import Maybe
 from calque.transpiler.frontend.values.stepwise import is_iterator
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.arrays import LentMemory
 from calque.transpiler.ir.builder import Array, Builder
@@ -118,9 +120,9 @@ def trace(
             elif isinstance(error, SpecializationNeeded):
                 raise
             else:
-                policy = policy.next_policy(error, machine.arrays_for_lists)
+                policy = policy.after(error, machine.arrays_for_lists)
         except (UnrollingNeeded, CalqueError, TypeError, ValueError, LookupError) as error:
-            policy = policy.next_policy(error, machine.arrays_for_lists)
+            policy = policy.after(error, machine.arrays_for_lists)
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,20 @@ class TracePolicy(Settings):
     """A policy for lists whose length is known only at run time, or that lie within other lists."""
 
     instead: UnrollingNeeded | None = None  # what to do where stacking fails
+    refused: Exception | None = None  # the error without tagged values
+
+    def after(self, error: Exception, arrays_for_lists: bool) -> TracePolicy:
+        """The policy to try after an error; where all else fails, values of two kinds get tags."""
+        try:
+            return self.next_policy(error, arrays_for_lists)
+        except Exception as last:
+            of_paths = isinstance(last, (BranchMismatch, UndefinedOnPath))
+            if self.refused is None and of_paths:
+                start = replace(self, stacking=False, lists_stay=False, unrolled={}, instead=None)
+                return replace(start, tagging=True, refused=last)
+            if self.refused is not None and (of_paths or not isinstance(last, CalqueError)):
+                raise self.refused from None
+            raise
 
     def next_policy(self, error: Exception, arrays_for_lists: bool) -> TracePolicy:
         """The next policy to try after an error; raises the error if there is none."""
@@ -385,6 +401,9 @@ def listed(value: Any) -> Any:
         raise UnsupportedSyntax(
             "An iterator leaves the function.", None, "return a list of the values"
         )
+    if isinstance(value, TaggedValue):
+        message = f"The results do not fit together: {value.message}."
+        raise BranchMismatch(message, None, "return one kind of value on every path")
     if isinstance(value, Maybe):
         raise BranchMismatch(
             "The result is None on one path, and something else on another.",
@@ -412,6 +431,8 @@ def close_result(result: Any, body: core.Block, machine: Interpreter) -> Any:
     def leaf(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             value = machine.recorded(value)
+        if isinstance(value, TaggedValue):
+            return listed(value)
         if isinstance(value, MixedNumber):
             value = Array(value.atom)
         if isinstance(value, Array) or isinstance(value, (bool, int, float, complex, np.generic)):

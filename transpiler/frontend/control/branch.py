@@ -7,19 +7,24 @@ rewriting, and costs nothing where its condition is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any, NoReturn
 
-import gast
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
+from calque.transpiler.frontend.control.continued_branches import continued
 from calque.transpiler.frontend.control.exit_chains import Links, flatten_exits
 from calque.transpiler.frontend.control.hoisting import HIDDEN
+from calque.transpiler.frontend.control.leaving_statements import (
+    escapes,
+    may_go_on_twice,
+    surely_leaves,
+)
 from calque.transpiler.frontend.control.python_errors import origin_of, raised
 from calque.transpiler.frontend.control.state_join import Join, Outcome
 from calque.transpiler.frontend.control.swaps import undo_exchanges
@@ -31,6 +36,7 @@ from calque.transpiler.frontend.values.containers.list_kinds import GrowingList,
 from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.ir.core import Block, Var, map_tree
@@ -187,8 +193,14 @@ class Branches(Expressions):
         return value.value
 
     def decided(self, value: Any, *more: tuple[Any, bool]) -> Any:
-        """A value that may be None, resolved if the tests around, or ``more``, decide it."""
-        return self.flags.decided(value, [*self.facts, *more], self.builder.definitions)
+        """A value that may be None, or tagged, resolved if the tests around, or ``more``, do."""
+        facts, definitions = [*self.facts, *more], self.builder.definitions
+        while isinstance(value, TaggedValue):
+            known = self.flags.truth(value.tag, facts, definitions)
+            if known is None:
+                return value
+            value = value.first if known else value.second
+        return self.flags.decided(value, facts, definitions)
 
     def raise_if_reached(self, error: Exception) -> NoReturn:
         """Raise an error that plain Python raises, too: at run time, if not all calls reach it."""
@@ -253,6 +265,11 @@ class Branches(Expressions):
     ) -> None:
         then, orelse = (o.block for o in outcomes)
         statement = core.If(tuple(outs), atom(test), then, orelse, self.builder.origin)
+        before = self.builder.blocks[-1].statements
+        if self.settings.tagging and self.links is None and before:
+            if continued(before[-1], statement):
+                self.builder.definitions.update(dict.fromkeys(outs, before[-1]))
+                return
         self.builder.emit(statement)
 
     def choose(
@@ -270,14 +287,20 @@ class Branches(Expressions):
         if not isinstance(test, Array):
             return self.exec_block(node.body if test else node.orelse)
         with self.at(node):
-            if escapes(node.body) or escapes(node.orelse):
-                arms = partial(self.exec_block, node.body), partial(self.exec_block, node.orelse)
-                return self.leaving(test, arms, _may_go_on_twice(node), node)
-            if self.may_leave(node.body) or self.may_leave(node.orelse):
-                arms = partial(self.exec_block, node.body), partial(self.exec_block, node.orelse)
-                return self._join_arms(test, arms, node)
-            orelse = (lambda: self.exec_block(node.orelse)) if node.orelse else do_nothing
-            result = self.fork(test, lambda: self.exec_block(node.body), orelse, node)
+            orelse = partial(self.exec_block, node.orelse) if node.orelse else do_nothing
+            arms = partial(self.exec_block, node.body), orelse
+            return self.branch_over(test, arms, (node.body, node.orelse), node)
+
+    def branch_over(
+        self, test: Array, arms: Arms, statements: Sequence[list[Any]], node: Any
+    ) -> Completion | None:
+        """Branch to two arms, which run these statements."""
+        if any(map(escapes, statements)):
+            twice = sum(not surely_leaves(arm) for arm in statements) > 1
+            return self.leaving(test, arms, twice, node)
+        if any(map(self.may_leave, statements)):
+            return self._join_arms(test, arms, node)
+        result = self.fork(test, *arms, node)
         return result if isinstance(result, Completion) else None
 
     def leaving(self, test: Array, arms: Arms, twice: bool, node: Any) -> Completion | None:
@@ -289,7 +312,7 @@ class Branches(Expressions):
         before = self.copies
         both = any(self.call.pending) and twice
         if both and not self.settings.arms_apart and not self.call.blocks:
-            more = sum(map(_may_go_on_twice, chain.from_iterable(self.call.pending)))
+            more = sum(map(may_go_on_twice, chain.from_iterable(self.call.pending)))
             if self.joined or before << (1 + more) > _COPIES:
                 self.joined = True
                 return self._join_arms(test, arms, node)
@@ -445,50 +468,10 @@ class Branches(Expressions):
             if not name.startswith("%")
             and value is not MISSING
             and not isinstance(value, Mismatch)
+            and not (isinstance(value, TaggedValue) and value.may_be_missing())
             and not (isinstance(value, Array) and value._value in self.unsure)
         }
 
     def flags_of_loop(self) -> LoopFlags | None:
         """The flags of the innermost loop of this call; None directly in the function."""
         return self.call.flags
-
-
-def surely_leaves(statements: list[Any]) -> bool:
-    """True if statements end, on all paths, with a return, a break, a continue or an error."""
-    last = statements[-1] if statements else None
-    if isinstance(last, gast.If):
-        return surely_leaves(last.body) and surely_leaves(last.orelse)
-    return isinstance(last, (gast.Return, gast.Break, gast.Continue, gast.Raise))
-
-
-def _may_go_on_twice(node: Any) -> bool:
-    """True if an arm of a statement may leave, and two may be followed by the next one."""
-    if isinstance(node, gast.If):
-        arms = [node.body, node.orelse]
-    else:
-        arms = [case.body for case in getattr(node, "cases", [])]
-    return any(map(escapes, arms)) and sum(not surely_leaves(arm) for arm in arms) > 1
-
-
-def escapes(
-    statements: list[Any],
-    in_loop: bool = False,
-    leaving: tuple[type, ...] = (gast.Break, gast.Continue),
-) -> bool:
-    """True if statements contain a return, or a break or continue of a loop around them."""
-    for s in statements:
-        if isinstance(s, gast.Return) or getattr(s, "leaves", False):
-            return True
-        if isinstance(s, leaving) and not in_loop:
-            return True
-        if isinstance(s, (gast.FunctionDef, gast.AsyncFunctionDef, gast.ClassDef)):
-            continue
-        within = in_loop or isinstance(s, (gast.For, gast.While))
-        for part in ("body", "orelse", "finalbody"):
-            block = getattr(s, part, None)
-            inner = within if part == "body" else in_loop
-            if isinstance(block, list) and escapes(block, inner, leaving):
-                return True
-        if any(escapes(c.body, in_loop, leaving) for c in getattr(s, "cases", [])):
-            return True
-    return False

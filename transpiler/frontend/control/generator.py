@@ -13,7 +13,8 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import CalqueError, UnsupportedSyntax
-from calque.transpiler.frontend.control.branch import LoopFlags, escapes
+from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.control.leaving_statements import escapes
 from calque.transpiler.frontend.library import polyfills
 from calque.transpiler.frontend.machine import Activation, Args, Closure, Completion, Kwargs
 from calque.transpiler.frontend.source import assigned_functions, bound_names

@@ -67,10 +67,13 @@ class Forgotten(gast.Pass):
 
 
 class Hoisting:
-    """The rewriting of one statement; ``raises`` tells expressions that may raise by themselves."""
+    """The rewriting of one statement; ``raises`` tells expressions that may raise by themselves.
 
-    def __init__(self, raises: Callable[[Any], bool]):
-        self.raises = raises
+    ``plainly``: such an expression is to be bound to a name, and raises nothing.
+    """
+
+    def __init__(self, raises: Callable[[Any], bool], plainly: bool = False):
+        self.raises, self.plainly = raises, plainly
         self.statements: list[Any] = []
         self.names: list[str] = []
 
@@ -101,7 +104,7 @@ class Hoisting:
         name = f"{HIDDEN}{next(_names)}"
         self.names.append(name)
         made: Any = Hoisted(name, value)
-        if not marked:
+        if not marked or self.plainly:
             made = gast.Assign(targets=[_name(name, gast.Store(), value)], value=value)
         self.statements.append(gast.copy_location(made, value))
         return _name(name, gast.Load(), value)
@@ -154,7 +157,7 @@ class Hoisting:
 
     def _into(self, name: str, value: Any) -> list[Any]:
         """Statements that bind a hidden name to a value."""
-        inner = Hoisting(self.raises)
+        inner = Hoisting(self.raises, self.plainly)
         new = inner._lifted(value)
         bound = gast.Assign(targets=[_name(name, gast.Store(), value)], value=new)
         self.names += inner.names

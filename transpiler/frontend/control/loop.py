@@ -9,7 +9,8 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import BranchMismatch, CalqueError, NeedsKnownValue, UnsupportedSyntax
-from calque.transpiler.frontend.control.branch import LoopFlags, PathEnds, do_nothing, escapes
+from calque.transpiler.frontend.control.branch import LoopFlags, PathEnds, do_nothing
+from calque.transpiler.frontend.control.leaving_statements import escapes
 from calque.transpiler.frontend.control.loop_else import ElseArms
 from calque.transpiler.frontend.control.loop_exits import LoopScope, leave_flags
 from calque.transpiler.frontend.control.loop_memory import Carried, CarryPlan
@@ -29,6 +30,7 @@ from calque.transpiler.frontend.values.iterables import (
     walked_lists,
 )
 from calque.transpiler.frontend.values.stepwise import lists_within
+from calque.transpiler.frontend.values.tagged import raise_if_entering
 from calque.transpiler.ir.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.rewrite import emit_loop, emit_while
@@ -67,13 +69,15 @@ class Loops(Carrying):
             if known_length and length == 1:
                 try:
                     return self._unrolled(node, Positions(iterable, 1), flags)
-                except (NeedsKnownValue, BranchMismatch, GrowingList):
+                except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
+                    raise_if_entering(error)
                     back()  # a list that grows on one path does so in a loop only
                     flags.forget()
             try:
                 self._check_unrolled(node)
                 return self._for(node, iterable, flags)
             except _WORTH_UNROLLING as error:
+                raise_if_entering(error)
                 back()
                 if not known_length or length > _UNROLL_ON_ERRORS:
                     with suppress(CalqueError), self._indexing(error):
@@ -348,6 +352,7 @@ class Loops(Carrying):
                 self._check_unrolled(node)
                 attempt()
             except (NeedsKnownValue, BranchMismatch, GrowingList) as error:
+                raise_if_entering(error)
                 base.restore()
                 self._back_to(marks)
                 try:

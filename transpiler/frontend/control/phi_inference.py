@@ -50,6 +50,7 @@ from calque.transpiler.frontend.values.key_presence import (
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber, alternatives_of
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure
+from calque.transpiler.frontend.values.tagged import TaggedValue, tag_needed
 from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
@@ -240,6 +241,8 @@ class Carrying(Changes):
             container = base.contents[key][0]
             first = held_at(base, key, place)
             initial = base.frozen(first)
+            if isinstance(initial, TaggedValue) and not initial.may_be_missing():
+                raise tag_needed(initial, place, self.origin(None), True)
             self._note_holder(plan, (key, place), first)
             earlier = len(carried.phis)
             slot = CarriedSlot((key, place), container, description, earlier, initial, None)

@@ -21,13 +21,23 @@ from calque.transpiler.frontend.values.containers.container_kinds import (
     kind_of,
 )
 from calque.transpiler.frontend.values.containers.frames import Frame
-from calque.transpiler.frontend.values.descriptions import DEAD, Clash, Leaf, describe, is_number
+from calque.transpiler.frontend.values.descriptions import (
+    DEAD,
+    Clash,
+    Constant,
+    Description,
+    Leaf,
+    describe,
+    is_number,
+)
 from calque.transpiler.frontend.values.heap import Snapshot, partners_of, shown_name
 from calque.transpiler.frontend.values.key_presence import note_unsure, unsure_key
 from calque.transpiler.frontend.values.kinds import kinds_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import hold_again, holder
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, Presence
+from calque.transpiler.frontend.values.tagged import TaggedValue, can_be_tagged
+from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, atom, link, type_of
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.types import ArrayType
@@ -200,6 +210,10 @@ class Join:
         start = right if left is DEAD or left is MISSING else left
         other = left if start is right else right
         description = describe(start)
+        if other is MISSING and self._is_plain_name() and self._can_tag(description):
+            message = "it has no value on one path"
+            self.memo[key] = self._of_two_kinds(left, right, message)
+            return self.memo[key]
         if other is DEAD or other is MISSING:
             if other is MISSING and self._is_plain_name() and is_number(start):
                 description = Leaf(type_of(start))
@@ -212,9 +226,7 @@ class Join:
         if self.machine.uniform and description.leaf_type() is not None:
             self._require_uniform(left, right)
         if isinstance(description, Clash):
-            self.memo[key] = Mismatch(
-                description.message, self.machine.origin(self.node), self.test
-            )
+            self.memo[key] = self._of_two_kinds(left, right, description.message)
             return self.memo[key]
         pair = (description.leaf_values(left), description.leaf_values(right))
         made: list[Array] = []
@@ -228,6 +240,36 @@ class Join:
             self.rebuilt.append((result, sources))
         self.memo[key] = result
         return result
+
+    def _can_tag(self, *descriptions: Description) -> bool:
+        """True if values of two kinds are asked for, and these may be of one."""
+        return self.machine.settings.tagging and all(map(can_be_tagged, descriptions))
+
+    def _of_two_kinds(self, left: Any, right: Any, message: str) -> Any:
+        """A tagged value; a Mismatch if none is asked for, or if a store could change it."""
+        parts = [Constant(v) if v is MISSING else describe(v) for v in (left, right)]
+        if not self._can_tag(*(p for p in parts if p != Constant(MISSING))):
+            return Mismatch(message, self.machine.origin(self.node), self.test)
+        values: list[Any] = []
+        for which, (value, part) in enumerate(zip((left, right), parts, strict=True)):
+            made: list[Array] = []
+            if all(self._was_there(leaf, which) for leaf in part.leaf_values(value)):
+                values.append(value)
+                continue
+            leaf = partial(self._leaf, made=made)
+            values.append(part.instantiate(leaf, lambda m: Mismatch(m, None)))
+            for array, own in zip(made, part.leaf_values(value), strict=True):
+                self._note_leaf(array, *((DEAD, own) if which else (own, DEAD)))
+        return TaggedValue(self.test, values[0], values[1], message)
+
+    def _was_there(self, value: Any, which: int) -> bool:
+        """True if a value of an arm is from before the branch."""
+        if not isinstance(value, Array):
+            return True
+        if id(value) in self.base.contents:
+            return True
+        inside = core.defined_vars(self.outcomes[which].block)
+        return value.is_lasting_number() and value._value not in inside
 
     def _is_plain_name(self) -> bool:
         return self.name is not None and not self.name.startswith("%")

@@ -17,9 +17,9 @@ import numpy as np
 
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.control import raising
-from calque.transpiler.frontend.control.branch import escapes
 from calque.transpiler.frontend.control.generator import Generators
 from calque.transpiler.frontend.control.hoisting import HIDDEN, Hoisting
+from calque.transpiler.frontend.control.leaving_statements import escapes
 from calque.transpiler.frontend.control.python_errors import as_python_raises
 from calque.transpiler.frontend.machine import Activation, Completion
 from calque.transpiler.frontend.values.descriptions import DEAD

@@ -19,7 +19,8 @@ import gast
 
 from calque.transpiler.errors import UndefinedVariable, UnsupportedSyntax
 from calque.transpiler.frontend.control import raising
-from calque.transpiler.frontend.control.branch import LoopFlags, escapes
+from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.control.leaving_statements import escapes
 from calque.transpiler.frontend.control.throws import Scope, Throws
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING

@@ -33,6 +33,7 @@ from calque.transpiler.frontend.values.mixed_numbers import (
     mixed_structure,
 )
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure, rebuilt
+from calque.transpiler.frontend.values.tagged import TaggedStructure, TaggedValue
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, type_of
 from calque.transpiler.ir.core import UNDEFINED, Var
@@ -50,11 +51,14 @@ def widen(old: Any, value: Any, spread: bool = True) -> Any:
     if isinstance(old, Clash):
         return old
     if isinstance(old, Constant) and (old.value is MISSING or old.value is DEAD):
+        if isinstance(value, TaggedValue) and not value.may_be_missing():
+            return Clash(value.message)
         return Leaf(type_of(value)) if is_number(value) else describe(value)
     if isinstance(value, Mismatch):
         return Clash(value.message)
     if value is MISSING:
-        kept = isinstance(old, (Leaf, MixedStructure))
+        tagged = isinstance(old, TaggedStructure) and old.missing_part() is not None
+        kept = tagged or isinstance(old, (Leaf, MixedStructure))
         return old if kept else Clash("it has no value on one path")
     classes = classes_together(old, value)
     if len(classes) > 1:
