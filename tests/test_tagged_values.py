@@ -185,10 +185,41 @@ def stored_under_another_test(x, c):
     return np.sum(y * x)
 
 
+def only_where_the_loop_runs(x, c):
+    k = 0
+    while k < 3 and x[k] < c:
+        last = x[k] * x[k]
+        k += 1
+    total = np.sum(x)
+    if k > 0:
+        total = total * last
+    return total * c
+
+
+def a_loop_makes_an_array(x, c):
+    y = c
+    for v in x:
+        if v > c:
+            y = np.array([v, c])
+    return np.sum(y) * c
+
+
+def restarted(x, c):
+    at = c
+    for v in x:
+        step = np.sin(at) * v
+        if np.sum(step) > 0.3:
+            at = 0.25
+        else:
+            at = np.array([v * c, 0.1])
+    return np.sum(at) * c
+
+
 PROGRAMS = [
     number_or_array, set_under_the_same_test, from_a_call, from_a_pair, chosen_functions,
     called_at_once, none_or_text, in_a_loop, with_a_loop, left_in_a_loop, attributes, three_paths,
     only_where_set, stored_into, stored_under_another_test,
+    only_where_the_loop_runs, a_loop_makes_an_array, restarted,
 ]  # fmt: skip
 SCALARS = (kinds_of_orbit, set_under_the_same_test)
 
@@ -212,6 +243,7 @@ def by_differences(f, x, c):
 
 @pytest.mark.parametrize("f", [*PROGRAMS, kinds_of_orbit], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("compiled", [False, True], ids=["numpy", "jit"])
+@pytest.mark.filterwarnings("ignore::calque.JitFallback")  # arrays that only one path has
 def test_each_path_is_differentiated(f, compiled):
     made = calque.value_and_grad(f, argnums=(0, 1))
     made = calque.jit(made) if compiled else made

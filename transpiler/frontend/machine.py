@@ -46,6 +46,7 @@ class Settings:
     telling: bool = False  # numbers whose class differs between paths say of which class they are
     arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
     tagging: bool = False  # values of two kinds are tagged values
+    loops_tag: bool = False  # so is what only a loop gives a value
 
 
 @dataclass(frozen=True)

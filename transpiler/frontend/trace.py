@@ -141,6 +141,8 @@ class TracePolicy(Settings):
             if self.refused is None and of_paths:
                 start = replace(self, stacking=False, lists_stay=False, unrolled={}, instead=None)
                 return replace(start, tagging=True, refused=last)
+            if self.tagging and isinstance(last, UndefinedOnPath) and not self.loops_tag:
+                return replace(self, loops_tag=True)
             if self.refused is not None and (of_paths or not isinstance(last, CalqueError)):
                 raise self.refused from None
             raise

@@ -7,10 +7,22 @@ from typing import Any
 from calque.transpiler.frontend.control.loop_memory import CarryPlan
 from calque.transpiler.frontend.control.value_join import is_lasting, widen
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
-from calque.transpiler.frontend.values.descriptions import Clash, Constant, Structure, describe
+from calque.transpiler.frontend.values.descriptions import (
+    Clash,
+    Constant,
+    Description,
+    Structure,
+    describe,
+)
 from calque.transpiler.frontend.values.growing_lists import Growing
-from calque.transpiler.frontend.values.heap import Snapshot
+from calque.transpiler.frontend.values.heap import Snapshot, shown_name
 from calque.transpiler.frontend.values.key_presence import held_at
+from calque.transpiler.frontend.values.tagged import (
+    TaggedStructure,
+    TaggedValue,
+    can_be_tagged,
+    of_two,
+)
 
 
 class Changes(Growing):
@@ -50,6 +62,8 @@ class Changes(Growing):
             new: Any = Clash("it is deleted in the loop")
         else:
             new = widen(old, now)
+            if self.settings.tagging:
+                new = self._with_tag(old, new, now, place)
         if known is not None and known.same(new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
@@ -62,6 +76,19 @@ class Changes(Growing):
             return True
         plan.locations[key, place] = new
         return False
+
+    def _with_tag(self, old: Description, new: Any, now: Any, place: Any) -> Any:
+        """The description of what a loop leaves, with a tag where values are of two kinds."""
+        missing = isinstance(old, Constant) and old.value is MISSING
+        asked = missing and self.settings.loops_tag and shown_name(place) == place
+        if not (asked or isinstance(new, Clash)) or isinstance(now, TaggedValue):
+            return new
+        if isinstance(old, TaggedStructure) or not can_be_tagged(describe(now)):
+            return new
+        if not missing and not can_be_tagged(old):
+            return new
+        message = new.message if isinstance(new, Clash) else "only the loop gives it a value"
+        return of_two(describe(now), old, message)
 
     def _describe(self, initial: Any) -> Any:
         return Constant(MISSING) if initial is MISSING else describe(initial)

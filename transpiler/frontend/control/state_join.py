@@ -232,7 +232,7 @@ class Join:
         made: list[Array] = []
         result = description.instantiate(lambda t: self._leaf(t, made), lambda m: Mismatch(m, None))
         for array, first, second in zip(made, *pair, strict=True):
-            self._note_leaf(array, first, second)
+            self._note_leaf(array, first, second, isinstance(result, TaggedValue))
         if isinstance(result, Maybe):
             self._unite(result, left, right)
         hold_again(result, holder(sources))
@@ -247,12 +247,16 @@ class Join:
 
     def _of_two_kinds(self, left: Any, right: Any, message: str) -> Any:
         """A tagged value; a Mismatch if none is asked for, or if a store could change it."""
-        parts = [Constant(v) if v is MISSING else describe(v) for v in (left, right)]
-        if not self._can_tag(*(p for p in parts if p != Constant(MISSING))):
-            return Mismatch(message, self.machine.origin(self.node), self.test)
+        where = self.machine.origin(self.node)
+        if not self.machine.settings.tagging:
+            return Mismatch(message, where, self.test)
         values: list[Any] = []
-        for which, (value, part) in enumerate(zip((left, right), parts, strict=True)):
+        for which, value in enumerate((left, right)):
+            part = Constant(value) if value is MISSING else describe(value)
             made: list[Array] = []
+            if value is not MISSING and not can_be_tagged(part):
+                values.append(Mismatch(message, where, self.test))
+                continue
             if all(self._was_there(leaf, which) for leaf in part.leaf_values(value)):
                 values.append(value)
                 continue
@@ -285,8 +289,11 @@ class Join:
             return (Mismatch("it has no value on one path", where, self.test, True),)
         return (value,)
 
-    def _note_leaf(self, array: Array, first: Any, second: Any) -> None:
-        """Record the facts about a joined value that follow from its values in the arms."""
+    def _note_leaf(self, array: Array, first: Any, second: Any, tagged: bool = False) -> None:
+        """Record the facts about a joined value that follow from its values in the arms.
+
+        ``tagged``: it belongs to a value whose tag says where it is there.
+        """
         one, two = (o.after for o in self.outcomes)
         self.leaves.append((first, second))
         array.poison = one.poison_of(first) or two.poison_of(second)
@@ -296,7 +303,8 @@ class Join:
         if array.ndim or any(c is not None and c.is_buffer for c in cells):
             array.is_buffer = not array.ndim
             self.arrays.append((array, [None if c is None else c.root() for c in cells]))
-        self._note_unsure(array, (first, second))
+        if not tagged:
+            self._note_unsure(array, (first, second))
 
     def _unite(self, result: Maybe, left: Any, right: Any) -> None:
         """Unite the flags of values that, in both arms, are None together."""

@@ -57,13 +57,15 @@ def widen(old: Any, value: Any, spread: bool = True) -> Any:
     if isinstance(value, Mismatch):
         return Clash(value.message)
     if value is MISSING:
-        tagged = isinstance(old, TaggedStructure) and old.missing_part() is not None
+        tagged = isinstance(old, TaggedStructure) and old.part_of(MISSING) is not None
         kept = tagged or isinstance(old, (Leaf, MixedStructure))
         return old if kept else Clash("it has no value on one path")
     classes = classes_together(old, value)
     if len(classes) > 1:
         return mixed_structure(classes)
     new: Any = describe(value)
+    if isinstance(old, TaggedStructure) != isinstance(new, TaggedStructure):
+        return _with_alternative(old, new, value, spread)
     if _may_be_none(old, new):
         return _optional(old, value)
     if isinstance(old, Constant) and isinstance(new, Constant):
@@ -91,6 +93,17 @@ def widen(old: Any, value: Any, spread: bool = True) -> Any:
         if joined is None
         else Leaf(joined)
     )
+
+
+def _with_alternative(old: Any, new: Any, value: Any, spread: bool) -> Any:
+    """The description of a tagged value that covers one more value, which has no tag."""
+    tagged, parts = (old, [value]) if isinstance(old, TaggedStructure) else (new, None)
+    for position, part in enumerate(tagged.parts[1:]):
+        given = value if parts else (value.first, value.second)[position]
+        wider = widen(part if parts else old, given, spread)
+        if not isinstance(wider, Clash) and not isinstance(wider, TaggedStructure):
+            return tagged.with_part(position, wider)
+    return Clash("it is of one of three kinds")
 
 
 def _is_none(description: Any) -> bool:

@@ -15,18 +15,35 @@ statement that reads it is interpreted twice, on a branch over the tag::
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import Origin, TagNeeded
-from calque.transpiler.frontend.values.containers.container_kinds import MISSING, Opened, kind
+from calque.transpiler.errors import BranchMismatch, Origin, TagNeeded
+from calque.transpiler.frontend.values.containers.container_kinds import (
+    MISSING,
+    Opened,
+    kind,
+    kind_of,
+)
 from calque.transpiler.frontend.values.containers.object_kinds import ObjectKind
-from calque.transpiler.frontend.values.descriptions import Constant, Description, Structure
+from calque.transpiler.frontend.values.descriptions import (
+    DEAD,
+    Constant,
+    Description,
+    Leaf,
+    Structure,
+    is_number,
+    join_types,
+    same_constant,
+)
 from calque.transpiler.frontend.values.heap import shown_name
-from calque.transpiler.frontend.values.optional import OptionalStructure
+from calque.transpiler.frontend.values.mixed_numbers import MixedStructure, alternatives_of
+from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure
+from calque.transpiler.ir.builder import Array, current, type_of
 
 _LASTING = (str, bytes, type, FunctionType, BuiltinFunctionType, np.ufunc)
 _serial = itertools.count(1)
@@ -90,28 +107,71 @@ class TaggedStructure(Structure):
         """The tag, and the leaves of both values, or stand-ins for them."""
         if isinstance(value, TaggedValue):
             return super().leaf_values(value)
-        tag: Any = value
-        if value is MISSING:  # the tag says so
-            tag = self.missing_part() == 1
-        parts = zip(self.parts[1:], (value, value), strict=True)
-        return [tag, *(leaf for part, given in parts for leaf in part.leaf_values(given))]
+        which = None if value is DEAD else self.part_of(value)
+        if which is None and not any(value is v for v in (DEAD, MISSING, None)):
+            raise BranchMismatch("This is of one of three kinds.", current().origin)
+        given = [value if which == k else None for k in range(2)]  # None: zeros stand in
+        pairs = zip(self.parts[1:], given, strict=True)
+        return [which == 0, *(leaf for part, held in pairs for leaf in part.leaf_values(held))]
 
-    def missing_part(self) -> int | None:
-        """The position of the part that stands for no value; None if there is none."""
-        for position, part in enumerate(self.parts[1:], 1):
-            if isinstance(part, Constant) and part.value is MISSING:
-                return position
-        return None
+    def part_of(self, value: Any) -> int | None:
+        """The position of the alternative that a value is of; None if it is of neither."""
+        return next((k for k, part in enumerate(self.parts[1:]) if accepts(part, value)), None)
+
+    def with_part(self, position: int, part: Description) -> TaggedStructure:
+        """The description with another one at a position."""
+        parts = [part if k == position + 1 else p for k, p in enumerate(self.parts)]
+        return replace(self, parts=tuple(parts))
 
     def is_plain(self) -> bool:
         return False
+
+
+def _rebuilt(message: str, parts: list[Any]) -> TaggedValue:
+    """A tagged value of its parts, the tag named after the value."""
+    tag, first, second = parts
+    there = next((p for p in (first, second) if isinstance(p, Array)), None)
+    if isinstance(tag, Array):
+        name = None if there is None else there._value.name
+        missing = first is MISSING or second is MISSING
+        tag._value.name = f"has_{name}" if name and missing else None
+    return TaggedValue(tag, first, second, message)
+
+
+def of_two(first: Description, second: Description, message: str) -> TaggedStructure:
+    """The description of a value that is one of two."""
+    rebuild = partial(_rebuilt, message)
+    return TaggedStructure((TaggedValue, 3), rebuild, (Leaf(type_of(True)), first, second))
+
+
+def accepts(description: Description, value: Any) -> bool:
+    """True if a value needs no wider description."""
+    if isinstance(description, Constant):
+        return same_constant(description.value, value)
+    if isinstance(description, TaggedStructure):
+        return isinstance(value, TaggedValue) or description.part_of(value) is not None
+    if isinstance(description, OptionalStructure):
+        return value is None or isinstance(value, Maybe) or accepts(description.parts[1], value)
+    if isinstance(description, MixedStructure):
+        return alternatives_of(value) is not None
+    if isinstance(description, Structure):
+        opened = kind_of(value).opened(value)
+        if opened is None or opened[0] != description.kind:
+            return False
+        return all(map(accepts, description.parts, opened[2]))
+    wanted = description.leaf_type()
+    if wanted is None or not (isinstance(value, Array) or is_number(value)):
+        return False
+    joined = join_types(wanted, type_of(value), False)
+    return joined is not None and joined.dtype == wanted.dtype and joined.weak == wanted.weak
 
 
 def can_be_tagged(description: Description) -> bool:
     """True if a value may be one of two: if it holds nothing that a store would change."""
     if isinstance(description, Constant):
         value = description.value
-        return value is None or isinstance(value, _LASTING) or description.is_plain()
+        lasting = value is None or isinstance(value, (*_LASTING, Mismatch))
+        return lasting or description.is_plain()
     if isinstance(description, (TaggedStructure, OptionalStructure)):
         return all(map(can_be_tagged, description.parts))
     if isinstance(description, Structure):
@@ -128,8 +188,8 @@ class TaggedKind(ObjectKind):
     structure = TaggedStructure
 
     def opened(self, value: TaggedValue) -> Opened | None:
-        rebuild = lambda parts: TaggedValue(parts[0], parts[1], parts[2], value.message)
-        return (TaggedValue, 3), rebuild, [value.tag, value.first, value.second]
+        parts = [value.tag, value.first, value.second]
+        return (TaggedValue, 3), partial(_rebuilt, value.message), parts
 
 
 def raise_if_entering(error: Exception) -> None:
