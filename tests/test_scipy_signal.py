@@ -161,3 +161,16 @@ def test_medians_are_of_real_numbers() -> None:
         for g in (signal.medfilt, calque.jit(lambda x: signal.medfilt(x, 3))):
             with pytest.raises(ValueError, match="not supported"):
                 g(x)
+
+
+def test_malformed_filters_raise_as_in_scipy() -> None:
+    sections = SOS.copy()
+    sections[1, 3] = 2.0
+    for f, given, error in (
+        (lambda s: signal.sosfilt(s, ROWS), sections, ValueError),
+        (lambda x: signal.sosfilt(sections, x), ROWS, ValueError),
+        (lambda a: signal.lfilter_zi([1.0, 2.0], a), np.array([1.0, -0.5, -0.5]), np.linalg.LinAlgError),
+    ):
+        for g in (f, calque.jit(f)):
+            with pytest.raises(error):
+                g(given)

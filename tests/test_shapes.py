@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from array_tracing import dot_product_test, run, sampled
 
+import calque
 from calque.transpiler import primitives as P
 from calque.transpiler.errors import ShapeError, SpecializationNeeded, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS
@@ -194,3 +195,14 @@ def test_transposed_products_read_well():
     run(f, A, np.ones(4), np.ones(3))
     names = [s.primitive.name for s in run.block.statements]
     assert names == ["np.outer", "np.transpose", "np.matmul"]
+
+
+def test_the_shape_that_arrays_have_together() -> None:
+    def f(x, y):
+        both = np.broadcast(x, y)
+        return np.zeros(both.shape) + x * y * both.size + both.ndim + both.nd + both.numiter
+
+    x, y = np.ones((3, 1)), np.arange(4.0)
+    np.testing.assert_array_equal(calque.jit(f)(x, y), f(x, y))
+    with pytest.raises(ValueError):
+        calque.jit(f)(np.ones(3), y)

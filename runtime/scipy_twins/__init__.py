@@ -28,6 +28,7 @@ from calque.runtime.scipy_twins import (
     rotations,
     sampled_integrals,
     sparse_matrices,
+    spectra,
     stiff_equations,
     subspaces,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "rotations",
     "sampled_integrals",
     "sparse_matrices",
+    "spectra",
     "stiff_equations",
     "subspaces",
 ]

@@ -85,3 +85,32 @@ def lazy_select(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -
 def is_array_api_obj(x: Any) -> bool:
     """True for an array."""
     return hasattr(x, "shape")
+
+
+@twin("scipy._lib._array_api", "xp_device")
+@twin("scipy._lib.array_api_compat", "device")
+def device_of(x: Any) -> None:
+    """No device: NumPy's arrays are where they are."""
+    return None
+
+
+class Place:
+    """A place in an array: ``Place(x, place).set(values)`` is the array with other values there."""
+
+    def __init__(self, x: Any, idx: Any = None):
+        self.x, self.idx = x, idx
+
+    def __getitem__(self, idx: Any) -> Place:
+        return Place(self.x, idx)
+
+    def set(self, y: Any, copy: Any = None, xp: Any = None) -> Any:
+        """The array with values in the place."""
+        found = np.copy(self.x)
+        found[self.idx] = y
+        return found
+
+
+@twin("scipy._lib.array_api_extra", "at")
+def at(x: Any, idx: Any = None) -> Place:
+    """A place in an array."""
+    return Place(x, idx)

@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.library.scipy_twins import read_source, twin
+from calque.transpiler.frontend.library.twin_questions import known_count
 
 read_source(
     "scipy.signal",
     *("filtfilt", "sosfiltfilt", "hilbert", "wiener", "resample", "resample_poly", "decimate"),
     *("freqz", "sosfreqz", "freqz_sos", "firwin"),
-    *("chirp", "gausspulse", "cheby1"),
+    *("chirp", "gausspulse", "cheby1", "gauss_spline", "sweep_poly"),
+    *("lombscargle", "freqs", "lfiltic"),
+)
+# what SciPy writes in loops over the data, and cuts where sizes tell
+read_source(
+    "scipy.signal",
+    *("savgol_filter", "savgol_coeffs", "hilbert2", "envelope", "deconvolve", "dlsim", "lsim"),
+    sized=True,
 )
 
 
@@ -128,6 +136,34 @@ def _less_line(part: Any) -> Any:
     return (part - np.mean(part, axis=-1, keepdims=True) - slope * place).astype(part.dtype)
 
 
+@twin("scipy.signal", "sosfilt")
+def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    """One recurrence of two steps after the other."""
+    from scipy import signal
+
+    x, sos = np.asarray(x), np.atleast_2d(np.asarray(sos))
+    if x.ndim == 0:
+        raise ValueError("x must be at least 1-D")
+    if sos.ndim != 2:
+        raise ValueError("sos array must be 2D")
+    sections = known_count(sos.shape[0], "The number of sections of a filter")
+    if sos.shape[1] != 6:
+        raise ValueError("sos array must be shape (n_sections, 6)")
+    if not np.all(sos[:, 3] == 1):
+        raise ValueError("sos[:, 3] should be all ones")
+    if zi is None:
+        for k in range(sections):
+            x = signal.lfilter(sos[k, :3], sos[k, 3:], x, axis)
+        return x
+    zi, ends = np.asarray(zi), []
+    if zi.ndim != x.ndim + 1 or zi.shape[0] != sections:
+        raise ValueError("Invalid zi shape: a stack of the states of each section is wanted")
+    for k in range(sections):
+        x, end = signal.lfilter(sos[k, :3], sos[k, 3:], x, axis, zi[k])
+        ends.append(end)
+    return x, np.stack(ends)
+
+
 @twin("scipy.signal", "lfilter_zi")
 def lfilter_zi(b: Any, a: Any) -> Any:
     """The state of ``lfilter`` after a constant input of one, when nothing changes any more.
@@ -139,7 +175,11 @@ def lfilter_zi(b: Any, a: Any) -> Any:
         raise ValueError("Numerator b must be 1-D.")
     if a.ndim != 1:
         raise ValueError("Denominator a must be 1-D.")
+    if a[0] == 0:
+        raise ValueError("lfilter_zi: leave out the zeros that the denominator begins with")
     count = max(a.shape[0], b.shape[0])
+    if count > 1 and np.sum(a) == 0:
+        raise np.linalg.LinAlgError("Singular matrix")
     b, a = b / a[0], a / a[0]
     b = np.concatenate([b, np.zeros(count - b.shape[0], b.dtype)])
     a = np.concatenate([a, np.zeros(count - a.shape[0], a.dtype)])

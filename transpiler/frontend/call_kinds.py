@@ -93,7 +93,7 @@ class CallKinds(Calls):
     def _bound(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a method of Python's own classes."""
         owner = function.__self__
-        if owner in (object, tuple) and function.__name__ == "__new__":
+        if (owner is object or owner is tuple) and function.__name__ == "__new__":
             return self.own(function(*args, **kwargs))
         if isinstance(owner, str) and has_run_time_values((args, kwargs)):
             if function.__name__ in TEXT_METHODS:

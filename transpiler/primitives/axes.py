@@ -19,7 +19,7 @@ from calque.transpiler.ir.builder import (
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.primitives.base import apply, definition, implements, linear
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple
+from calque.transpiler.primitives.shapes import common_shape, normalize_axis, normalize_tuple
 
 
 def _transpose_text(args: Any, params: dict[str, Any]) -> str:
@@ -246,3 +246,26 @@ def _at_least(rank: int, *positions: tuple[int, ...]) -> Any:
 FUNCTIONS[np.atleast_1d] = _at_least(1, (0,))
 FUNCTIONS[np.atleast_2d] = _at_least(2, (0, 1), (0,))
 FUNCTIONS[np.atleast_3d] = _at_least(3, (0, 1, 2), (0, 2), (2,))
+
+
+class Broadcast:
+    """The shape that arrays have together, as ``np.broadcast`` tells it."""
+
+    def __init__(self, shape: tuple[Any, ...], count: int):
+        self.shape, self.numiter = shape, count
+        self.ndim = self.nd = len(shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        total: Any = 1
+        for size in self.shape:
+            total = total * size
+        return total
+
+
+@implements(np.broadcast)
+def np_broadcast(*arrays: Any) -> Broadcast:
+    """``np.broadcast``, for the shape: the elements are not iterated over."""
+    values = [FUNCTIONS[np.asarray](a) for a in arrays]
+    return Broadcast(common_shape(values), len(values))

@@ -97,7 +97,7 @@ def _batch(args: Sequence[Any], batched: Sequence[bool], params: dict[str, Any])
 lfilter.batch = _batch
 
 
-def _coefficients(value: Any, name: str, function: str = "lfilter") -> Array:
+def _coefficients(value: Any, name: str) -> Array:
     value = np.atleast_1d(FUNCTIONS[np.asarray](operand(value)))
     if value.ndim != 1:
         raise ValueError(
@@ -154,28 +154,3 @@ def _lfilter(b: Any, a: Any, x: Any, axis: Any = -1, zi: Any = None) -> Any:
     current().unify(zi.dims[axis], _longer_size(b, a) - 1)
     shape = tuple(zi.shape[k] if k == axis else x.shape[k] for k in range(x.ndim))
     return _from_state(b, a, x, FUNCTIONS[np.broadcast_to](zi, shape), axis)
-
-
-@means("scipy.signal", "sosfilt")
-def _sosfilt(sos: Any, x: Any, axis: Any = -1, zi: Any = None) -> Any:
-    """One recurrence of two steps after the other."""
-    sos = FUNCTIONS[np.asarray](operand(sos))
-    if sos.ndim != 2:
-        raise ValueError("sos array must be 2D")
-    sections = type_of(sos).dims[0]
-    if not isinstance(sections, int):
-        raise current().needs_dims([sections], "The number of sections of a filter")
-    current().unify(type_of(sos).dims[1], 6)
-    x = FUNCTIONS[np.asarray](operand(x))
-    zi = None if zi is None else FUNCTIONS[np.asarray](operand(zi))
-    if zi is not None:
-        if zi.ndim != x.ndim + 1:
-            raise ValueError("Invalid zi shape: a stack of the states of each section is wanted")
-        current().unify(zi.dims[0], sections)
-    ends: list[Any] = []
-    for k in range(sections):
-        state = None if zi is None else zi[k]
-        found = _lfilter(sos[k, :3], sos[k, 3:], x, axis, state)
-        x, end = (found, None) if zi is None else found
-        ends.append(end)
-    return x if zi is None else (x, np.stack(ends))

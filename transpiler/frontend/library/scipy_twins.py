@@ -18,23 +18,29 @@ from calque.transpiler.errors import UnsupportedFunction
 from calque.transpiler.frontend.library.scipy_objects import instead_of, is_scipys, missing
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import has_run_time_values
-from calque.transpiler.ir.builder import function_name
+from calque.transpiler.ir.builder import Array, current, function_name
 
 Twin = TypeVar("Twin", bound=Callable[..., Any])
 TWINS: dict[str, dict[str, Any]] = {}  # module of SciPy -> path in it -> twin
 CALLED: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of its __call__
 ALWAYS: list[Any] = []  # twins that stand in for SciPy's also where all is known
 OF_OBJECTS: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of an instance
+SIZED: dict[str, dict[str, Any]] = {}  # module of SciPy -> paths of functions of known sizes
 _FOUND: dict[Any, Any] = {}  # a table and what SciPy has under a name -> twin
 
 
-def twin(module: str, *paths: str, always: bool = False) -> Callable[[Twin], Twin]:
+def twin(
+    module: str, *paths: str, always: bool = False, sized: bool = False
+) -> Callable[[Twin], Twin]:
     """Declare a function or a class as the twin of functions or classes of a module of SciPy.
 
-    With ``always`` it stands in for them also in calls whose arguments are all known.
+    With ``always`` it stands in for them also in calls whose arguments are all known, with
+    ``sized`` it needs to know the sizes of arrays (see ``read_source``).
     """
 
     def declare(made: Twin) -> Twin:
+        if sized:
+            SIZED.setdefault(module, {}).update(dict.fromkeys(paths, True))
         if always:
             ALWAYS.append(made)
         TWINS.setdefault(module, {}).update(dict.fromkeys(paths, made))
@@ -43,9 +49,15 @@ def twin(module: str, *paths: str, always: bool = False) -> Callable[[Twin], Twi
     return declare
 
 
-def read_source(module: str, *paths: str) -> None:
-    """Declare functions of a module of SciPy whose own source is interpreted, helpers included."""
+def read_source(module: str, *paths: str, sized: bool = False) -> None:
+    """Declare functions of a module of SciPy whose own source is interpreted, helpers included.
+
+    With ``sized`` the sizes of the arrays that they are given must be known, as where SciPy counts
+    the parts of a signal.
+    """
     TWINS.setdefault(module, {}).update(dict.fromkeys(paths))
+    if sized:
+        SIZED.setdefault(module, {}).update(dict.fromkeys(paths, True))
 
 
 def twin_of_instances(module: str, *classes: str) -> Callable[[Twin], Twin]:
@@ -141,9 +153,18 @@ def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node:
     asked = any(isinstance(a, Closure) or has_run_time_values(a) for a in given)
     if not within and not asked and made not in ALWAYS:
         return NEXT
+    if _look_up(SIZED, function):
+        _need_sizes(given)
     if not isinstance(made, FunctionType):  # a class, or a function of NumPy
         return machine.call_value(made, args, kwargs, node)
     return machine.call_for_user(made, [*before, *args], kwargs, node)
+
+
+def _need_sizes(given: list[Any]) -> None:
+    """Ask for the sizes of arrays that are not known yet."""
+    dims = [d for a in given if isinstance(a, Array) for d in map(current().dims.resolve, a.dims)]
+    if not all(isinstance(d, int) for d in dims):
+        raise current().needs_dims(dims, "The size of the data")
 
 
 def _is_twins(value: Any) -> bool:
@@ -160,8 +181,13 @@ def _method_of(function: Any) -> tuple[Any, str]:
 
 
 def _call_helper(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
-    """A call within a function of SciPy whose source is read: the helper's source is read too."""
+    """A call within a function of SciPy whose source is read: the helper's source is read too.
+
+    What is known goes to the helper itself.
+    """
     if machine.on_behalf is None:
+        return NEXT
+    if not any(isinstance(a, Closure) or has_run_time_values(a) for a in [*args, *kwargs.values()]):
         return NEXT
     owner = [function.__self__] if isinstance(function, MethodType) else []
     if owner and _look_up(OF_OBJECTS, type(owner[0])) is not None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.strings import has_run_time_values
+from calque.transpiler.ir.builder import known_int
 
 Asked = TypeVar("Asked", bound=Callable[..., Any])
 
@@ -30,3 +31,13 @@ def is_known(value: Any) -> bool:
 @builtin(is_known)
 def _is_known(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> bool:
     return not has_run_time_values(args[0])
+
+
+def known_count(size: Any, what: str) -> int:
+    """A size that must be known while a program is read, and what it is in words."""
+    return int(size)
+
+
+@builtin(known_count)
+def _known_count(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> int:
+    return known_int(*args)

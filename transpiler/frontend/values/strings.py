@@ -162,6 +162,8 @@ def has_run_time_values(value: Any) -> bool:
         return any(has_run_time_values(v) for v in (*value.keys(), *value.values()))
     if isinstance(value, (list, tuple)):
         return rows_of(value) is not None or any(map(has_run_time_values, value))
+    if isinstance(value, slice):
+        return any(map(has_run_time_values, (value.start, value.stop, value.step)))
     fields = getattr(value, "__dict__", None)
     if isinstance(value, type) or not isinstance(fields, dict):
         return False
