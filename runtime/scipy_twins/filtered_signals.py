@@ -49,6 +49,33 @@ def _sizes(kernel_size: Any, count: int) -> tuple[int, ...]:
     return tuple(int(size) for size in kernel_size) * (count if len(kernel_size) == 1 else 1)
 
 
+@twin("scipy.signal", "medfilt2d")
+def medfilt2d(input: Any, kernel_size: Any = 3) -> Any:
+    """The median of each element's neighbours in a plane, zeros beyond the ends."""
+    x = np.asarray(input)
+    if x.dtype not in (np.uint8, np.float32, np.float64):
+        raise TypeError("medfilt2d takes arrays of uint8, float32 or float64")
+    if x.ndim != 2:
+        raise ValueError("object too deep for desired array")
+    return medfilt(x, kernel_size)
+
+
+@twin("scipy.signal", "order_filter")
+def order_filter(a: Any, domain: Any, rank: int) -> Any:
+    """The neighbour of a rank, zeros beyond the ends."""
+    from scipy import ndimage
+
+    a, domain = np.asarray(a), np.asarray(domain)
+    for size in domain.shape:
+        if size % 2 != 1:
+            raise ValueError(
+                "Each dimension of domain argument should have an odd number of elements."
+            )
+    if a.dtype.kind not in "iuf":
+        raise ValueError(f"dtype={a.dtype} is not supported by order_filter")
+    return ndimage.rank_filter(a, rank, footprint=domain, mode="constant")
+
+
 @twin("scipy.signal", "sawtooth")
 def sawtooth(t: Any, width: Any = 1) -> Any:
     """A wave that rises from -1 to 1 in the part ``width`` of a period, and falls in the rest."""

@@ -189,7 +189,7 @@ def prewitt(
     return _slope(input, axis, output, mode, cval, [1, 1, 1])
 
 
-def _summed(
+def summed(
     x: Any, dtype: Any, axes: Any, mode: Any, along: Callable[[Any, int, str, Any], Any]
 ) -> Any:
     """The sum of a function of the image, each axis, its mode and the dtype of the result."""
@@ -210,7 +210,7 @@ def laplace(
         return ndimage.correlate1d(x, [1, -2, 1], axis, dtype, how, cval, 0)
 
     x, dtype = started(input, output)
-    return stored(_summed(x, dtype, axes, mode, second), dtype, output)
+    return stored(summed(x, dtype, axes, mode, second), dtype, output)
 
 
 def _smoothed(order: int, sigma: Any, cval: Any, given: Any) -> Any:
@@ -244,7 +244,7 @@ def gaussian_laplace(
         for a, s in zip(chosen, each(sigma, len(chosen)), strict=True):
             sigmas[a] = s
     along = _smoothed(2, sigmas, cval, kwargs)
-    return stored(_summed(x, dtype, axes, mode, along), dtype, output)
+    return stored(summed(x, dtype, axes, mode, along), dtype, output)
 
 
 @twin("scipy.ndimage", "gaussian_gradient_magnitude")
@@ -268,4 +268,62 @@ def gaussian_gradient_magnitude(
     x, dtype = started(input, output)
     if not axes_of(axes, x.ndim):
         return stored(x, dtype, output)
-    return stored(np.sqrt(_summed(x, dtype, axes, mode, squared)), dtype, output)
+    return stored(np.sqrt(summed(x, dtype, axes, mode, squared)), dtype, output)
+
+
+# filters of a Fourier transform
+
+
+def _by_frequencies(
+    input: Any, given: Any, n: int, axis: int, output: Any, usual: Any, of: Callable[..., Any]
+) -> Any:
+    """A transform times a function of a number and the frequencies along each axis.
+
+    Along ``axis`` it is that of ``n`` real numbers, unless n is negative.
+    """
+    x = np.asarray(input)
+    dtype = started(x, output)[1] if output is not None else usual(x.dtype)
+    axis, numbers = axes_of(axis, x.ndim)[0], each(given, x.ndim)
+    for k in range(x.ndim):
+        size = x.shape[k]
+        places = np.fft.fftfreq(size) if n < 0 or k != axis else np.arange(size) / n
+        shape = [1] * x.ndim
+        shape[k] = -1
+        x = x * np.reshape(of(numbers[k], places), shape)
+    return stored(x, dtype, output)
+
+
+def _kept(dtype: Any) -> Any:
+    return dtype if dtype in (np.complex64, np.complex128, np.float32) else np.dtype(np.float64)
+
+
+def _complex(dtype: Any) -> Any:
+    return dtype if dtype.kind == "c" else np.dtype(np.complex128)
+
+
+@twin("scipy.ndimage", "fourier_gaussian")
+def fourier_gaussian(
+    input: Any, sigma: Any, n: int = -1, axis: int = -1, output: Any = None
+) -> Any:
+    """A transform times that of a Gaussian."""
+    return _by_frequencies(
+        *(input, sigma, n, axis, output, _kept),
+        lambda width, place: np.exp(-2.0 * (np.pi * width * place) ** 2),
+    )
+
+
+@twin("scipy.ndimage", "fourier_uniform")
+def fourier_uniform(input: Any, size: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+    """A transform times that of a box."""
+    return _by_frequencies(
+        *(input, size, n, axis, output, _kept), lambda width, place: np.sinc(width * place)
+    )
+
+
+@twin("scipy.ndimage", "fourier_shift")
+def fourier_shift(input: Any, shift: Any, n: int = -1, axis: int = -1, output: Any = None) -> Any:
+    """The transform of a moved image."""
+    return _by_frequencies(
+        *(input, shift, n, axis, output, _complex),
+        lambda step, place: np.exp(-2j * np.pi * step * place),
+    )

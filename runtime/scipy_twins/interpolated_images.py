@@ -6,13 +6,20 @@ a place is that of the polynomial there; by the image it adds to the elements th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from calque.runtime.api import vmap
 from calque.runtime.scipy_twins.images import each, started, stored
 from calque.transpiler.frontend.library.scipy_twins import twin
+from calque.transpiler.frontend.library.twin_questions import (
+    known_count,
+    known_numbers,
+    read_by_python,
+)
 
 _PADDED = 12  # elements that SciPy adds beyond an image before it filters
 _MODES = "constant grid-constant nearest mirror reflect grid-mirror wrap grid-wrap".split()
@@ -248,3 +255,92 @@ def zoom(
         else:
             places.append(index * ((x.shape[k] - 1) / np.maximum(shape[k] - 1, 1)))
     return _finished(interpolated(x, places, order, mode, cval, prefilter), x, output)
+
+
+@read_by_python
+def _turned_shape(cosine: Any, sine: Any, height: int, width: int) -> list[int]:
+    """The sizes of the rectangle that holds a turned one."""
+    corners = np.array([[cosine, sine], [-sine, cosine]]) @ np.array(
+        [[0, 0, height, height], [0, width, 0, width]]
+    )
+    return [int(n) for n in np.ptp(corners, axis=1) + 0.5]
+
+
+def _plane_axes(axes: Any, rank: int) -> list[int]:
+    """The two axes of a plane, in order."""
+    if rank < 2:
+        raise ValueError("input array should be at least 2D")
+    if len(axes) != 2:
+        raise ValueError("axes should contain exactly two values")
+    for axis in axes:
+        if axis < -rank or axis >= rank:
+            raise ValueError("invalid rotation plane specified")
+    return sorted([axes[0] % rank, axes[1] % rank])
+
+
+@twin("scipy.ndimage", "rotate")
+def rotate(
+    input: Any,
+    angle: Any,
+    axes: Any = (1, 0),
+    reshape: bool = True,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+) -> Any:
+    """The image turned in a plane by an angle in degrees; with ``reshape`` all of it is kept."""
+    from scipy import special
+
+    x, dtype = started(input, output)
+    first, second = _plane_axes(axes, x.ndim)
+    turned = np.moveaxis(x, (first, second), (-2, -1))
+    plane = turned.shape[-2:]
+    cosine, sine = special.cosdg(angle), special.sindg(angle)
+    shape = list(plane)
+    if reshape:
+        if known_numbers(angle) is None:
+            raise NotImplementedError(
+                "scipy.ndimage.rotate: the angle decides the result's size; write reshape=False"
+            )
+        sizes = [known_count(n, "The size of an image that is turned") for n in plane]
+        shape = _turned_shape(known_numbers(cosine), known_numbers(sine), *sizes)
+    matrix = np.array([[cosine, sine], [-sine, cosine]])
+    middle = [(n - 1) / 2 for n in shape]
+    offset = [
+        (plane[k] - 1) / 2 - (matrix[k, 0] * middle[0] + matrix[k, 1] * middle[1]) for k in (0, 1)
+    ]
+
+    def one(of_plane: Any) -> Any:
+        return affine_transform(
+            of_plane, matrix, offset, shape, dtype, order, mode, cval, prefilter
+        )
+
+    if x.ndim == 2:
+        return stored(one(turned), dtype, output)
+    planes = vmap(one)(np.reshape(turned, (-1, *plane)))
+    whole = np.reshape(planes, (*turned.shape[:-2], *shape))
+    return stored(np.moveaxis(whole, (-2, -1), (first, second)), dtype, output)
+
+
+@twin("scipy.ndimage", "geometric_transform")
+def geometric_transform(
+    input: Any,
+    mapping: Callable[..., Any],
+    output_shape: Any = None,
+    output: Any = None,
+    order: int = 3,
+    mode: str = "constant",
+    cval: Any = 0.0,
+    prefilter: bool = True,
+    extra_arguments: Any = (),
+    extra_keywords: Any = None,
+) -> Any:
+    """The image at the place that a function gives for each index of the result."""
+    x, named = np.asarray(input), {} if extra_keywords is None else extra_keywords
+    shape = x.shape if output_shape is None else tuple(output_shape)
+    grid = [np.reshape(np.broadcast_to(i, shape), (-1,)) for i in _grid(shape)]
+    places = vmap(lambda *index: mapping(index, *extra_arguments, **named))(*grid)
+    placed = [np.reshape(place, shape) for place in places]
+    return _finished(interpolated(x, placed, order, mode, cval, prefilter), x, output)
