@@ -91,10 +91,11 @@ def is_library(function: FunctionType) -> bool:
 def is_own(function: Any) -> bool:
     """True for a function of calque itself (a rule, an Array's method): never interpreted."""
     parts = (getattr(function, "__module__", None) or "").split(".")
-    return parts[:2] == ["calque", "transpiler"] and parts[-1] != "polyfills"
+    return parts[:2] == ["calque", "transpiler"] and ".".join(parts) not in _TWINS
 
 
-_TWINS = ("calque.transpiler.frontend.library.polyfills",)
+_LIBRARY = "calque.transpiler.frontend.library"
+_TWINS = (f"{_LIBRARY}.polyfills", f"{_LIBRARY}.number_polyfills")
 
 
 def is_twin(function: FunctionType) -> bool:

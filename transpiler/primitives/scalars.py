@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +33,9 @@ def _call(name: str, *args: Any) -> Any:
     return FUNCTIONS.get(function, function)(*args)
 
 
-def _handler(primitive: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+def handler_of(primitive: Primitive, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler of a function of Python's numbers; arrays of one element are numbers to it."""
+
     def call(*args: Any) -> Any:
         if not any(isinstance(a, Array) for a in args):
             return function(*args)
@@ -72,7 +75,7 @@ def declare(
     primitive.infer = lambda *args: result
     primitive.samples = samples
     primitive.on_arrays = of_arrays or getattr(np, name)
-    FUNCTIONS[function] = _handler(primitive, function)
+    FUNCTIONS[function] = handler_of(primitive, function)
     return primitive
 
 
@@ -147,7 +150,7 @@ def _extremum(function: Callable[[int, int], int], name: str, of_arrays: Any) ->
         function, None, text, spelling=text, reference=of_arrays, arity=2, name=name, smooth=True
     )
     record.infer, record.arithmetic = lambda *args: INT, name
-    FUNCTIONS[function] = _handler(record, function)
+    FUNCTIONS[function] = handler_of(record, function)
     record.batch = lambda args, batched, params: of_arrays(*args)
     record.samples = lambda rng: [((int(a), int(b)), {}) for a, b in rng.integers(-5, 5, (3, 2))]
     return record
@@ -175,13 +178,9 @@ def math_log(x: Any, *base: Any) -> Any:
 @implements(math.hypot)
 def math_hypot(*args: Any) -> Any:
     """``math.hypot`` of any number of coordinates."""
-    return _hypot(*args) if len(args) == 2 else m.sqrt(sum(a * a for a in args))
-
-
-@implements(math.dist)
-def math_dist(p: Any, q: Any) -> Any:
-    """``math.dist``."""
-    return math_hypot(*[a - b for a, b in zip(p, q, strict=True)])
+    if len(args) < 2:
+        return m.fabs(args[0]) if args else 0.0
+    return functools.reduce(_hypot, args)
 
 
 @implements(math.prod)
@@ -190,16 +189,3 @@ def math_prod(values: Any, *, start: Any = 1) -> Any:
     for value in values:
         start = start * value
     return start
-
-
-@implements(math.fsum)
-def math_fsum(values: Any) -> Any:
-    """``math.fsum`` of run-time numbers is their plain sum, to rounding."""
-    return sum(values, 0.0)
-
-
-@implements(math.isclose)
-def math_isclose(a: Any, b: Any, *, rel_tol: Any = 1e-9, abs_tol: Any = 0.0) -> Any:
-    """``math.isclose``."""
-    larger = np.maximum(m.fabs(a), m.fabs(b))
-    return FUNCTIONS[bool](m.fabs(a - b) <= np.maximum(rel_tol * larger, abs_tol))

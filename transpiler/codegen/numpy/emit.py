@@ -280,7 +280,7 @@ def kernel_imports(used: set[str], support: Support | None) -> tuple[list[str], 
 
 def imports(function: core.Function, used: set[str]) -> list[str]:
     """The import lines for the names that a function's text uses."""
-    lines = ["import math"] if "math" in used else []
+    lines = [f"import {module}" for module in ("cmath", "math") if module in used]
     if "np" in used:
         lines.append("import numpy as np")
     own = sorted((module, n) for n, module in function.imports.items() if n in used)

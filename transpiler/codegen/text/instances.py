@@ -37,7 +37,7 @@ def import_name(function: Function, module: str, path: str, taken: set[str]) -> 
 def reserved_names(function: Function) -> set[str]:
     """Names that an import must not take."""
     arguments = [p.name for p in function.signature]
-    return {"np", "math", function.name, *dir(builtins), *arguments}
+    return {"np", "math", "cmath", function.name, *dir(builtins), *arguments}
 
 
 def imported(thing: Any, function: Function) -> gast.AST:

@@ -42,7 +42,7 @@ class Names:
     ):
         self.typed = typed  # a variable has one type: a double cannot hold every 64-bit integer
         self.program, self.groups, self.live = program, groups, live
-        self.reserved = {*reserved, "np", "math", *keyword.kwlist}
+        self.reserved = {*reserved, "np", "math", "cmath", *keyword.kwlist}
         self.given: dict[int, str] = {}
         self._holders: dict[str, int] = {}  # name -> members of the groups with this name
         self._clashing: dict[str, int] = {}  # name -> values live where these are defined

@@ -8,6 +8,7 @@ the handler runs. A statement of the program that may raise without such a test 
 from __future__ import annotations
 
 import builtins
+import cmath
 import math
 import operator
 from collections.abc import Callable, Iterator
@@ -92,6 +93,14 @@ def _to_integer(x: Any, *_: Any) -> Iterator[Raising]:
         yield _not_finite(x), OverflowError, "cannot convert float infinity to integer"
 
 
+def _never(*_: Any) -> Iterator[Raising]:
+    yield from ()
+
+
+def _logarithm_of_complex(z: Any) -> Iterator[Raising]:
+    yield z == 0, ValueError, _DOMAIN
+
+
 _LOGARITHM = _outside(lambda x: x <= 0)
 _PERIODIC = _outside(_not_finite)
 _BEYOND_ONE = _outside(lambda x: _abs(x) > 1)
@@ -114,6 +123,10 @@ FUNCTIONS_THAT_RAISE: dict[Any, Callable[..., Iterator[Raising]]] = {
     math.sinh: _too_large(_LARGEST_ANGLE, both=True),
     math.pow: _power,
     math.fmod: _remainder,
+    math.remainder: _remainder,
+    **dict.fromkeys((math.frexp, math.modf, cmath.sqrt, cmath.phase, cmath.polar), _never),
+    cmath.log: _logarithm_of_complex,
+    cmath.log10: _logarithm_of_complex,
     math.floor: _to_integer,
     math.ceil: _to_integer,
     math.trunc: _to_integer,
@@ -125,9 +138,12 @@ def of_call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Rais
     """The errors of a call for some numbers; None if they are not known by tests."""
     if _is(function, SINGULAR) and args and isinstance(args[0], Array) and args[0].ndim >= 2:
         return [(_singular(args[0]), np.linalg.LinAlgError, "Singular matrix")]
-    if not args or not all(map(_is_number, args)) or kwargs or not _in_table(function):
+    if not args or kwargs or not _in_table(function):
         return None
-    if function is math.log and len(args) > 1:
+    of_complex = getattr(function, "__module__", "") == "cmath"
+    if not all(_is_number(a) or (of_complex and _is_complex(a)) for a in args):
+        return None
+    if function in (math.log, cmath.log) and len(args) > 1:
         return None
     return list(FUNCTIONS_THAT_RAISE[function](*args))
 
@@ -202,6 +218,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, np.number)) and not np.iscomplexobj(value)
 
 
+def _is_complex(value: Any) -> bool:
+    """True for one complex number."""
+    if isinstance(value, Array):
+        return value.ndim == 0 and value.dtype.kind == "c"
+    return isinstance(value, (complex, np.complexfloating))
+
+
 def _is_number_of_python(values: list[Any]) -> bool:
     """True if operations on values follow Python's rules, not NumPy's."""
     plain = (bool, int, float)
@@ -242,7 +265,7 @@ def _kinds_of_apply(s: core.Apply) -> Iterator[type]:
         yield ZeroDivisionError
     elif name == "np.power" and out.weak:
         yield from (ZeroDivisionError, OverflowError)
-    elif name.startswith("math."):
+    elif name.startswith(("math.", "cmath.")):
         yield from (ValueError, OverflowError)
     elif name == "int" and isinstance(s.args[0], core.Var) and s.args[0].type.dtype.kind == "f":
         yield from (ValueError, OverflowError)

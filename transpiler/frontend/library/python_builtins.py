@@ -25,6 +25,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     itertools_functions,
     messages,
     nested_arguments,
+    number_functions,
     orders,
     polyfills,
     queues,
