@@ -39,7 +39,6 @@ HINTS = {
     "an order": (lambda x: sorted([(x[0], "a"), (x[1], "b")])[0][0], "sort an array of numbers"),
     "math of an array": (lambda x: math.sinh(x), "write np.sinh"),
     "a float index": (lambda x: x[1.0], "write int(...)"),
-    "a boolean index": (lambda x: x[True].sum(), "write if, or np.where"),
     "a text": (said, "return the number"),
     "nothing": (nothing, "return the number"),
     "masked arrays": (lambda x: np.ma.masked_less(x, 2.0).sum(), "np.where(mask, x, 0.0)"),

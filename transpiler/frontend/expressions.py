@@ -41,7 +41,7 @@ from calque.transpiler.frontend.values.iterables import (
     refuse_unending,
 )
 from calque.transpiler.frontend.values.key_presence import check_dict, check_key
-from calque.transpiler.frontend.values.kinds import noted
+from calque.transpiler.frontend.values.kinds import check_items, noted
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
@@ -272,6 +272,7 @@ class Expressions(Comparisons):
         if isinstance(value, np.ndarray):
             value = self.recorded(value)
         if isinstance(value, Array):
+            check_items(value, stores=False)
             if isinstance(index, slice):
                 self.check_apart(value, node)
             if holds_mixed([index]):

@@ -26,6 +26,7 @@ from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
+from calque.transpiler.frontend.values.kinds import check_items
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.opaque_objects import is_opaque
@@ -223,6 +224,7 @@ class Statements(TaggedReads):
     def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         """``container[index] = value``."""
         if isinstance(container, Array):
+            check_items(container, stores=True)
             if isinstance(index, slice) or not _holds(container, value):
                 self.check_apart(container, node)
             if holds_mixed([index, value]):
@@ -327,6 +329,7 @@ class Statements(TaggedReads):
 
     def _augmented_store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         if isinstance(container, Array):
+            check_items(container, stores=False)
             index = gathered(index)
             if not _holds(container, value):
                 self.check_apart(container, node)

@@ -202,7 +202,9 @@ def np_full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") ->
     if type_of(fill_value).ndim:
         spread = FUNCTIONS[np.broadcast_to](FUNCTIONS["cast"](fill_value, chosen), shape)
         return np_copy(spread, order)
-    return _laid_out(apply(full, fill_value, *shape_tuple(shape), dtype=chosen), order)
+    result = apply(full, fill_value, *shape_tuple(shape), dtype=chosen)
+    result.is_buffer = True
+    return _laid_out(result, order)
 
 
 def _like_maker(primitive: Primitive, plain: Primitive) -> Any:
@@ -216,6 +218,7 @@ def _like_maker(primitive: Primitive, plain: Primitive) -> Any:
         if not isinstance(x, Array) or x.type.weak:
             return FUNCTIONS[getattr(np, plain.name[3:])](type_of(x).dims, chosen)
         result = apply(primitive, x, dtype=chosen)
+        result.is_buffer = True
         return _laid_out(result, "F") if str(order).upper() == "F" else result
 
     return make

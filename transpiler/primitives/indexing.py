@@ -34,9 +34,9 @@ from calque.transpiler.primitives.templates import (
     Template,
     concrete_index,
     index_text,
+    indexed,
     indexed_dims,
     is_basic,
-    normalize,
     shifted,
 )
 
@@ -431,7 +431,7 @@ def _indexed_view(x: Any) -> tuple[Array, Template, list[Any]] | None:
 @implements(op="getitem")
 def read(x: Any, index: Any) -> Any:
     """``x[index]``."""
-    template, dynamic = normalize(x, index)
+    x, template, dynamic = indexed(x, index)
     if type_of(x).ndim == 0 and all(t is Ellipsis for t in template):
         return _without_dims(x, bool(template))
     x, template, dynamic = through(x, template, dynamic)
@@ -452,7 +452,7 @@ def store(x: Array, index: Any, value: Any) -> None:
     """``x[index] = value``: the cell's next version; the value takes the array's dtype."""
     value = operand(value)
     _check_store_dtype(x, value)
-    template, dynamic = normalize(x, index)
+    x, template, dynamic = indexed(x, index)
     whole = all(t is Ellipsis or t == slice(None) for t in template)
     whole = whole and isinstance(value, Array) and not value.type.weak
     if whole and value.dims == x.dims and value.dtype == x.dtype:
@@ -476,7 +476,7 @@ def _check_store_dtype(x: Array, value: Any) -> None:
 def store_add(x: Array, index: Any, value: Any, negative: bool = False) -> bool:
     """``x[index] += value`` as one addition, where the index names no element twice."""
     value = operand(value)
-    template, dynamic = normalize(x, index)
+    x, template, dynamic = indexed(x, index)
     if not is_basic(template, dynamic) and not _is_unique(template, dynamic):
         return False
     if not np.can_cast(type_of(value).dtype, x.dtype, "same_kind") or x.dtype.kind == "b":
@@ -493,7 +493,7 @@ def store_add(x: Array, index: Any, value: Any, negative: bool = False) -> bool:
 @implements(np.add.at, (np.add, "at"))
 def np_add_at(x: Array, index: Any, value: Any) -> None:
     """``np.add.at``: every mention of an element counts."""
-    template, dynamic = normalize(x, index)
+    x, template, dynamic = indexed(x, index)
     value = operand(value)
     if value.dtype != x.dtype if isinstance(value, Array) else not fits(value, x.dtype):
         value = cast(strong(value), x.dtype)  # NumPy casts it

@@ -11,14 +11,48 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import DtypeError, IndexOutOfRange, UnsupportedFunction
-from calque.transpiler.ir.builder import Array, atom, current, known_int, type_of
+from calque.transpiler.errors import DtypeError, IndexOutOfRange
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, known_int, type_of
 from calque.transpiler.ir.core import Slot
 from calque.transpiler.ir.slice_lengths import slice_length
 from calque.transpiler.ir.types import DimLike
-from calque.transpiler.primitives.base import definition, operand
+from calque.transpiler.primitives.axes import expand_dims
+from calque.transpiler.primitives.base import apply, definition, operand
 
 Template = tuple[Any, ...]
+
+
+def indexed(x: Any, index: Any) -> tuple[Any, Template, list[Array]]:
+    """The array that an index is into, with an axis for each scalar boolean; and the template.
+
+    A scalar boolean is a mask of an axis that the array does not have: of one element.
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    flags = [k for k, item in enumerate(items) if _is_scalar_boolean(item)]
+    for k in flags:
+        before, behind = items[:k], items[k + 1 :]
+        ellipsis = any(item is Ellipsis for item in before)
+        used = sum(map(_axes_of, behind if ellipsis else before))
+        rank: int = type_of(x).ndim
+        x = FUNCTIONS[np.expand_dims](x, max(rank - used, 0) if ellipsis else min(used, rank))
+        items[k] = _mask_of_one(items[k])
+    return (x, *normalize(x, tuple(items) if flags else index))
+
+
+def _mask_of_one(flag: Any) -> Any:
+    if isinstance(flag, Array):
+        return apply(expand_dims, flag, axis=(0,))
+    return np.array([bool(flag)])
+
+
+def _axes_of(item: Any) -> int:
+    """The number of axes that an item of an index stands for."""
+    if item is None or item is Ellipsis or _is_scalar_boolean(item):
+        return 0
+    if not isinstance(item, (Array, np.ndarray, list)):
+        return 1
+    t = type_of(operand(item))
+    return t.ndim if t.dtype.kind == "b" else 1
 
 
 def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
@@ -43,9 +77,6 @@ def normalize(x: Array, index: Any) -> tuple[Template, list[Array]]:
             template.append(slice(bound(item.start), bound(item.stop), None if step == 1 else step))
         elif item is None or item is Ellipsis:
             template.append(item)
-        elif isinstance(item, (bool, np.bool_)) or _is_scalar_boolean(item):
-            message = "A scalar boolean index is not supported."
-            raise UnsupportedFunction(message, current().origin, "write if, or np.where")
         elif isinstance(item, (int, np.integer)):
             template.append(int(item))
         else:
@@ -82,7 +113,9 @@ def _is_number(item: Any, dynamic: Sequence[Any]) -> bool:
 
 
 def _is_scalar_boolean(item: Any) -> bool:
-    return isinstance(item, (Array, np.ndarray)) and item.dtype.kind == "b" and not item.ndim
+    if isinstance(item, (Array, np.ndarray)):
+        return item.dtype.kind == "b" and not item.ndim
+    return isinstance(item, (bool, np.bool_))
 
 
 def _no_empty_list(item: Any) -> Any:
@@ -162,6 +195,8 @@ def count_dim(mask: Any) -> DimLike:
     made = definition(mask)
     if made is not None and "value" in made.params:
         return int(np.count_nonzero(made.params["value"]))
+    if made is not None and made.primitive is expand_dims and not type_of(mask).dims[1:]:
+        return current().dims.unknown("mask", ("flag", current().value_key(made.args[0])))
     return current().dims.unknown("mask", current().value_key(atom(mask)))
 
 

@@ -107,6 +107,26 @@ def answer(
     return found[0]
 
 
+def check_items(value: Array, stores: bool) -> None:
+    """Raise Python's own error for a subscript of a number, which has no elements."""
+    kinds = _ARRAY if value.ndim else kinds_of(value)
+    if np.ndarray in kinds:
+        if stores and kinds != _ARRAY:
+            raise UnsupportedFunction(
+                "Whether this is a number or an array, only a run can know, and it is stored into.",
+                current().origin,
+                "make it an array first: x = np.array(x)",
+            )
+        return
+    kind = min(kinds, key=lambda k: k.__name__)
+    numpys = issubclass(kind, np.generic)
+    name = f"numpy.{kind.__name__}" if numpys else kind.__name__
+    if stores:
+        raise TypeError(f"'{name}' object does not support item assignment")
+    if not numpys:
+        raise TypeError(f"'{name}' object is not subscriptable")
+
+
 def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A result with the classes that NumPy gives it; a new cell where an argument's differ."""
     if not isinstance(result, Array) or result.ndim or result.type.weak:
@@ -119,11 +139,14 @@ def noted(result: Any, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         kinds: Kinds = frozenset([result.dtype.type])
     else:
         kinds = _by_numpy(result, function, args, kwargs)
+    given = any(result is a for a in (*args, *kwargs.values()))
     if kinds == kinds_of(result):
+        result.is_buffer = result.is_buffer or (kinds == _ARRAY and not given)
         return result
-    if any(result is a for a in (*args, *kwargs.values())):
+    if given:
         result = Array(result.atom)
     result.kinds = kinds
+    result.is_buffer = kinds == _ARRAY
     builder, var = current(), result._value
     builder.celled[var] = builder.celled.get(var, frozenset()) | kinds
     return result
