@@ -358,8 +358,9 @@ def axis_from_data(x):
 
 @refused("NeedsKnownValue")
 def dict_key_from_data(x):
-    table = {0: x[1], 1: x[2]}
-    return table[int(x[0] > 0.0)]  # <- here
+    table = {}
+    table[int(x[0] > 0.0)] = x[1]  # <- here
+    return sum(table.values())
 
 
 # Aliases that cannot be decided

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import gast
@@ -19,6 +19,13 @@ from calque.transpiler.errors import (
 )
 from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
+from calque.transpiler.frontend.control.chosen_elements import (
+    Lookup,
+    common_description,
+    element_at,
+    looked_up,
+    value_under,
+)
 from calque.transpiler.frontend.library.polyfills import joined_lists
 from calque.transpiler.frontend.library.scipy_objects import is_sparse
 from calque.transpiler.frontend.machine import Closure
@@ -45,11 +52,10 @@ from calque.transpiler.frontend.values.kinds import check_items, noted
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.memory_questions import KnownFlags
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
-from calque.transpiler.frontend.values.nested_lists import alike, hold, hold_again, holder
+from calque.transpiler.frontend.values.nested_lists import hold, hold_again, holder
 from calque.transpiler.frontend.values.stepwise import stepping
 from calque.transpiler.frontend.values.strings import RuntimeText
-from calque.transpiler.ir.arrays import link
-from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, known, known_int, type_of
+from calque.transpiler.ir.builder import OPERATORS, Array, known, known_int
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.numpy_errors import asked
 from calque.transpiler.primitives.base import SPARSE
@@ -155,6 +161,8 @@ class Expressions(Comparisons):
                 return key
             return type(key)(*parts)
         if isinstance(key, Array):
+            if key.ndim or key.is_buffer:
+                raise TypeError("unhashable type: 'numpy.ndarray'")
             with self.at(node):
                 dim = self.builder.dim_of(key) if key.dtype.kind in "iu" and not key.ndim else None
                 if isinstance(dim, int):
@@ -295,6 +303,9 @@ class Expressions(Comparisons):
         if isinstance(value, FlatElements):
             return asked(operator.getitem, operator.getitem, value, gathered(index))
         if isinstance(value, dict):
+            found = self.looked_up(value, index, node)
+            if found is not None:
+                return value_under(self, found, index, node)
             index = self.hashable(index, node)
         if isinstance(value, dict) and kind_of(value).lacking(value) is MISSING:
             check_key(self, value, index, node)
@@ -303,7 +314,7 @@ class Expressions(Comparisons):
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
             index = self._known_index(index, value, node)
             if isinstance(index, Array):
-                return self._chosen_element(value, index)
+                return element_at(self, value, index, node)
         if not isinstance(value, (list, tuple, dict, str, range)) and not isinstance(value, type):
             method = getattr(type(value), "__getitem__", None)
             if method is not None:
@@ -325,7 +336,7 @@ class Expressions(Comparisons):
             wanted = self.builder.needs_known(
                 index, "The index of a list", "make the list an array with np.array"
             )
-            if isinstance(wanted, SpecializationNeeded) or not alike(value):
+            if isinstance(wanted, SpecializationNeeded) or common_description(value) is None:
                 raise wanted
             unrolled = self.loops_around() and not self.indexing
             if unrolled and not self._is_of_data(index.atom):
@@ -333,16 +344,6 @@ class Expressions(Comparisons):
                     wanted.of_list = True
                 raise wanted  # an unrolled loop may know it
         return index
-
-    def _chosen_element(self, value: Sequence[Any], index: Array) -> Any:
-        """The element at a run-time index of a list of alike elements, read from their stack."""
-        stacked = FUNCTIONS[np.stack](list(value))
-        for element in value:
-            if isinstance(element, Array) and element.ndim:
-                link(stacked, element.root())  # in plain Python these are the same arrays
-        chosen = stacked[index]
-        weak = all(type_of(v).weak for v in value)
-        return FUNCTIONS[float if chosen.dtype.kind == "f" else int](chosen) if weak else chosen
 
     def _is_of_data(self, index: Var) -> bool:
         """True if an integer depends on an array's elements, so that unrolling would not help."""
@@ -357,6 +358,19 @@ class Expressions(Comparisons):
             if isinstance(made, Apply) and made.primitive.kind != "size":
                 pending += made.args
         return False
+
+    def looked_up(self, table: dict[Any, Any], key: Any, node: Any) -> Lookup | None:
+        """The place of a run-time number among the keys of a dict; None for a known key."""
+        if not isinstance(key, Array) or key.ndim or key.is_buffer:
+            return None
+        if key.dtype.kind in "iu" and isinstance(self.builder.dim_of(key), int):
+            return None
+        wanted = self.builder.needs_known(key, KEY)
+        lacking = kind_of(table).lacking(table) is not MISSING
+        if isinstance(wanted, SpecializationNeeded) or lacking or type(table) is not dict:
+            return None
+        check_dict(table, node)
+        return looked_up(table, key)
 
     def eval_Slice(self, node: Any) -> Any:
         """``a:b:c`` within a subscript."""

@@ -12,13 +12,14 @@ import cmath
 import math
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import gast
 import numpy as np
 
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current, type_of
 
 Raising = tuple[Any, type[Exception], str]  # a test, and the error where it holds
 
@@ -185,7 +186,13 @@ def of_operator(kind: type, left: Any, right: Any) -> list[Raising]:
 
 
 def of_index(owner: Any, index: Any) -> list[Raising]:
-    """The error of reading an array's element outside of its bounds."""
+    """The error of reading an element of an array, a list or a tuple outside of its bounds."""
+    if isinstance(owner, (list, tuple)) and rows_of(owner) is None and isinstance(index, Array):
+        if not _is_place(index) or isinstance(current().dim_of(index), int):
+            return []
+        kind = type(owner).__name__ if type(owner) is tuple else "list"
+        text, place, count = f"{kind} index out of range", cast(Any, index), len(owner)
+        return [(place >= count, IndexError, text), (place < -count, IndexError, text)]
     if not isinstance(owner, Array):
         return []
     places = index if isinstance(index, tuple) else (index,)

@@ -17,6 +17,7 @@ import numpy as np
 
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.control import raising
+from calque.transpiler.frontend.control.chosen_elements import missing_key
 from calque.transpiler.frontend.control.generator import Generators
 from calque.transpiler.frontend.control.hoisting import HIDDEN, Hoisting
 from calque.transpiler.frontend.control.leaving_statements import escapes
@@ -151,7 +152,7 @@ class Throws(Generators):
     def _raising_parts(self) -> Callable[[Any], bool]:
         """Tells the expressions that may raise an error which a handler around takes."""
         divides = self._takes(ZeroDivisionError, OverflowError)
-        reads = self._takes(IndexError)
+        reads = self._takes(IndexError, KeyError)
 
         def raises(node: Any) -> bool:
             if isinstance(node, gast.Call):
@@ -205,7 +206,7 @@ class Throws(Generators):
                 return self._unless_raising(found, compute, node)
             if isinstance(value, gast.Subscript):
                 owner, index = self.evaluate(value.value), self.evaluate(value.slice)
-                found = raising.of_index(owner, index)
+                found = [*raising.of_index(owner, index), *missing_key(self, owner, index, value)]
                 return self._unless_raising(
                     found, lambda: self.subscript(owner, index, value), node
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calque.transpiler.frontend.control.chosen_elements import value_or
 from calque.transpiler.frontend.expressions import ELEMENT
 from calque.transpiler.frontend.library.polyfills import counted, place_in
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
@@ -50,6 +51,10 @@ def container_method(
     if name in _ASKING and isinstance(owner, (list, tuple)) and len(args) == 1:
         if not known((*owner, *args)):
             return machine.call_value(_ASKING[name], [owner, *args], {}, node)
+    if isinstance(owner, dict) and name == "get" and args:
+        found = machine.looked_up(owner, args[0], node)
+        if found is not None:
+            return value_or(machine, found, args[1] if args[1:] else None, node)
     if isinstance(owner, dict):
         args = _of_dict(machine, name, owner, args, node)
     if isinstance(owner, (set, frozenset)):

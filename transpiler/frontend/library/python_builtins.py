@@ -29,6 +29,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     orders,
     polyfills,
     queues,
+    sorted_lists,
     substitutes,
     text_functions,
     type_questions,

@@ -1,0 +1,176 @@
+"""Elements of known lists, tuples and dicts at run-time places: taken from arrays.
+
+``rows[i]`` of ``rows = [(1.0, 2), (3.0, 4)]`` is ``np.array([1.0, 3.0])[i], np.array([2, 4])[i]``:
+there is an array for each part in which the elements differ. For ``table[k]`` of a dict, the place
+of ``k`` among the keys that are numbers is searched first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import SpecializationNeeded
+from calque.transpiler.frontend.control.raising import Raising
+from calque.transpiler.frontend.control.value_join import coerce, widen
+from calque.transpiler.frontend.machine import Completion, Machine
+from calque.transpiler.frontend.values.containers.container_kinds import is_mutable, kind_of
+from calque.transpiler.frontend.values.descriptions import Clash, Description, describe, is_number
+from calque.transpiler.frontend.values.mixed_numbers import converted
+from calque.transpiler.ir.arrays import link
+from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
+from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.logic import not_
+
+_EXACT = 1 << 53  # beyond it, not every integer is a float
+
+
+def common_description(values: Sequence[Any]) -> Description | None:
+    """The description of any one of several values; None where they differ in structure."""
+    if not values:
+        return None
+    found = reduce(partial(widen, spread=False), values[1:], describe(values[0]))
+    if isinstance(found, Clash):
+        return None
+    columns = _columns(found, values)
+    return found if all(map(_of_one_shape, columns)) else None
+
+
+def _columns(description: Description, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """For each part in which values may differ, what it is in each of them."""
+    return list(zip(*map(description.leaf_values, values), strict=True))
+
+
+def _of_one_shape(column: tuple[Any, ...]) -> bool:
+    """True if the arrays in a column have one shape; asks for sizes that may be equal."""
+    builder = current()
+    types = [type_of(v) for v in column if isinstance(v, Array)]
+    shapes = {tuple(map(builder.dims.resolve, t.dims)) for t in types}
+    if len(shapes) <= 1:
+        return True
+    unknown = [d for shape in shapes for d in shape if not isinstance(d, int)]
+    wanted = builder.needs_dims(unknown, "The size of an element of a list") if unknown else None
+    if isinstance(wanted, SpecializationNeeded):
+        raise wanted
+    return False
+
+
+def element_at(machine: Machine, values: Sequence[Any], place: Array, node: Any) -> Any:
+    """The value at a run-time place of several that ``common_description`` describes."""
+    description = common_description(values)
+    assert description is not None
+    columns = _columns(description, values)
+    if not columns:
+        _require_inside(machine, len(values), place, node)
+    rest = iter(columns)
+    made = description.instantiate(lambda t: _taken(next(rest), t, place), lambda message: None)
+    if columns:
+        for value in (made, *values):
+            _mark(machine, value)
+    return made
+
+
+def _taken(column: tuple[Any, ...], t: ArrayType, place: Array) -> Any:
+    """One part of the value at a place, from the array of what it is in all values."""
+    parts = [wrap(coerce(value, t)) for value in column]
+    table = FUNCTIONS[np.stack](parts) if t.ndim else FUNCTIONS[np.array](parts, dtype=t.dtype)
+    for part in column:
+        if isinstance(part, Array) and part.ndim:
+            link(table, part.root())  # in plain Python these are the same arrays
+    found = table[place]
+    return converted(found, t) if t.weak else found
+
+
+def _require_inside(machine: Machine, count: int, place: Any, node: Any) -> None:
+    outside = machine.short_circuit(place < -count, lambda: place >= count, node, is_and=False)
+    raise_at_run_time(machine, outside, "raise IndexError('list index out of range')", [], node)
+
+
+def raise_at_run_time(machine: Machine, test: Any, text: str, values: list[Any], node: Any) -> None:
+    """Record an error for where a test holds; what follows is on the other path."""
+
+    def refuse() -> Completion:
+        machine.builder.effect(text, values)
+        return Completion("raise")
+
+    if isinstance(test, Array):
+        machine.fork(test, refuse, lambda: None, node)
+
+
+def _mark(machine: Machine, value: Any) -> None:
+    """Refuse later changes of containers that may be one object with another."""
+    if is_mutable(value):
+        machine.undecided[id(value)] = value
+    opened = kind_of(value).opened(value)
+    for part in opened[2] if opened is not None else ():
+        _mark(machine, part)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The place of a run-time number among the keys of a dict, if it is there."""
+
+    values: list[Any]
+    place: Any
+    there: Any  # a test
+
+    def value(self, machine: Machine, node: Any) -> Any:
+        """The value under the key, which is there."""
+        return element_at(machine, self.values, self.place, node)
+
+
+def looked_up(table: dict[Any, Any], key: Array) -> Lookup | None:
+    """The place of a number among the keys of a dict; None if it cannot be looked up."""
+    numbers = {k: v for k, v in table.items() if is_number(k) and k == k}
+    if any(isinstance(k, (complex, np.complexfloating)) for k in numbers) or key.dtype.kind == "c":
+        return None
+    if key.dtype.kind == "f" and any(abs(k) >= _EXACT and abs(k) != math.inf for k in numbers):
+        return None
+    if not numbers or common_description(list(numbers.values())) is None:
+        return None
+    keys = sorted(numbers)
+    values = [numbers[k] for k in keys]
+    first, last = keys[0], keys[-1]
+    if first == int(first) and [float(k) for k in keys] == [first + i for i in range(len(keys))]:
+        return _by_difference(values, int(first), int(last), key)
+    return _by_search(values, keys, key)
+
+
+def _by_difference(values: list[Any], first: int, last: int, key: Any) -> Lookup:
+    """Of keys that are successive integers."""
+    there: Any = FUNCTIONS[np.logical_and](key >= first, key <= last)
+    if key.dtype.kind == "f":
+        there = FUNCTIONS[np.logical_and](there, FUNCTIONS[np.floor](key) == key)
+    inside: Any = FUNCTIONS[int](FUNCTIONS[np.where](there, key, first))
+    return Lookup(values, inside - first if first else inside, there)
+
+
+def _by_search(values: list[Any], keys: list[Any], key: Array) -> Lookup:
+    array: Any = FUNCTIONS[np.array](keys)
+    found = FUNCTIONS[np.minimum](FUNCTIONS[np.searchsorted](array, key), len(keys) - 1)
+    return Lookup(values, found, array[found] == key)
+
+
+def value_under(machine: Machine, found: Lookup, key: Array, node: Any) -> Any:
+    """``table[key]`` of a run-time key; KeyError at run time where it is not there."""
+    absent = apply(not_, found.there)
+    raise_at_run_time(machine, absent, "raise KeyError({0})", [key], node)
+    return found.value(machine, node)
+
+
+def missing_key(machine: Machine, table: Any, key: Any, node: Any) -> list[Raising]:
+    """The error of reading a dict under a run-time key that it lacks."""
+    found = machine.looked_up(table, key, node) if isinstance(table, dict) else None
+    return [] if found is None else [(apply(not_, found.there), KeyError, "")]
+
+
+def value_or(machine: Machine, found: Lookup, default: Any, node: Any) -> Any:
+    """``table.get(key, default)`` of a run-time key."""
+    value: Callable[[], Any] = partial(found.value, machine, node)
+    return machine.choose(found.there, value, lambda: default, node)
