@@ -12,8 +12,9 @@ import numpy as np
 
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
-from calque.transpiler.frontend.machine import Closure, Machine
+from calque.transpiler.frontend.machine import NEXT, Closure, Machine
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
+from calque.transpiler.frontend.outside_writes import attribute_written, place_of
 from calque.transpiler.frontend.paths import step
 from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
@@ -45,6 +46,9 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     value = machine.settled(value, node)
     if isinstance(value, Closure) and name == "__name__":
         return value.name
+    found = attribute_written(machine, value, name, node)
+    if found is not NEXT:
+        return found
     if isinstance(value, super):
         return _inherited(machine, value, name, node)
     for base in type(value).__mro__:
@@ -59,6 +63,7 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     try:
         found = getattr(value, name)
     except AttributeError:
+        machine.outside.asked[place_of(value, name)] = value
         machine.guards.append(Guard(step(hasattr, machine.path_of(value), name), False))
         raise
     if holds_surroundings(found):
@@ -79,6 +84,7 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
         if not isinstance(found, (bool, int, float, complex, str, np.ndarray)):
             return machine.checked(found, name, node)
         value = type(value)
+    machine.outside.asked[place_of(value, name)] = value
     return machine.lift(found, name, step(getattr, machine.path_of(value), name))
 
 

@@ -58,6 +58,8 @@ def guard_known(machine: Machine, value: Any) -> None:
 def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
     """Guard the whole state of objects from outside the function that Python code reads."""
     for value in values:
+        if any(written.owner is value for written in machine.outside.written.values()):
+            _refuse_unseen(machine, f"something with a {type(value).__name__}", node)
         if (
             not is_mutable(value)
             or is_distribution(value)
@@ -82,6 +84,8 @@ def guard_native(machine: Machine, values: Iterable[Any], node: Any) -> None:
 
 def guard_function(machine: Machine, function: Any, node: Any) -> None:
     """Guard all that a user's function, called by Python, reads outside of itself."""
+    if machine.outside.written:
+        _refuse_unseen(machine, getattr(function, "__name__", "a function"), node)
     try:
         read = step(function_state, machine.path_of(function))
         machine.guards.append(Guard(read, function_state(function)))
@@ -93,6 +97,15 @@ def guard_function(machine: Machine, function: Any, node: Any) -> None:
             f"What {name} reads outside of itself may change, and cannot be compared.",
             "call it outside, and pass the value in",
         )
+
+
+def _refuse_unseen(machine: Machine, what: str, node: Any) -> None:
+    machine.fail(
+        ImpureFunction,
+        node,
+        f"Python calls {what} here, and would not see what this program has written outside.",
+        "set that back before the call, or call it outside, and pass the value in",
+    )
 
 
 def guard_builtin(machine: Machine, name: str, scope: dict[str, Any]) -> None:

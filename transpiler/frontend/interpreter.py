@@ -37,6 +37,7 @@ from calque.transpiler.frontend.guarding import Guard, guard_builtin
 from calque.transpiler.frontend.library.scipy_objects import is_users_code
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Activation
+from calque.transpiler.frontend.outside_writes import is_defined, write_global, written_value
 from calque.transpiler.frontend.paths import of_object, step
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING
 from calque.transpiler.frontend.values.containers.frames import Frame
@@ -200,6 +201,8 @@ class State(Captures):
                 self.fail(UndefinedVariable, node, f"{name} has no value yet.")
             return self.lift_from_cell(value, name, cell)
         scope = call.globals
+        if (id(scope), name) in self.outside.written:
+            return written_value(self, (id(scope), name), node)
         if name in scope:
             if isinstance(scope[name], ModuleType) and not holds_surroundings(scope[name]):
                 return scope[name]  # what was imported stays
@@ -207,7 +210,7 @@ class State(Captures):
         if hasattr(builtins, name):
             guard_builtin(self, name, scope)
             return getattr(builtins, name)
-        self.guards.append(Guard(step(_is_defined, of_object(scope), name), False))
+        self.guards.append(Guard(step(is_defined, of_object(scope), name), False))
         return self.fail(
             UndefinedVariable,
             node,
@@ -284,12 +287,8 @@ class State(Captures):
         """Bind a local name; a nonlocal one in the frame that has it."""
         call = self.call
         if name in call.globals_written:
-            self.fail(
-                ImpureFunction,
-                node,
-                f"The global {name} is written.",
-                "return the value",
-            )
+            write_global(self, call.globals, name, value, node)
+            return
         frame: Frame | None = call.frame
         if name in call.nonlocals:
             frame = call.frame.parent
@@ -323,8 +322,3 @@ class State(Captures):
         """A hidden local that no user can write."""
         self.temporary += 1
         return f"%{stem}{self.temporary}"
-
-
-def _is_defined(scope: dict[str, Any], name: str) -> bool:
-    """True if a name is a global's or a builtin's."""
-    return name in scope or hasattr(builtins, name)

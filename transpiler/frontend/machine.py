@@ -20,6 +20,7 @@ from calque.transpiler.frontend.control.exit_chains import Links
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.containers.frames import Frame
+from calque.transpiler.frontend.values.containers.outside_kinds import OutsidePlaces
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator, Walk
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Presence
@@ -173,6 +174,7 @@ class Machine:
         self.paths: dict[int, tuple[Any, Path]] = {}  # to copies of functions and instances
         self.function_copies: dict[int, tuple[Any, Any]] = {}  # of functions, by the functions' ids
         self.foreign: dict[int, Any] = {}
+        self.outside = OutsidePlaces()  # that the program has written
         self.parameters: set[str] = set()  # the names of the program's own
         self.around: set[int] = set()  # the containers whose items are being lifted
 

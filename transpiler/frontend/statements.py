@@ -25,6 +25,7 @@ from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
+from calque.transpiler.frontend.outside_writes import write_attribute
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.kinds import check_items
 from calque.transpiler.frontend.values.list_arrays import gathered
@@ -217,6 +218,8 @@ class Statements(TaggedReads):
         if isinstance(owner, (bool, int, float, complex, str, np.generic, np.ndarray)):
             if not hasattr(owner, name):
                 setattr(owner, name, value)  # raises what Python raises
+        if write_attribute(self, owner, name, value, node):
+            return
         self.check_writable(owner, node, f"Setting .{name}")
         self.name_value(value, name)
         setattr(owner, name, value)

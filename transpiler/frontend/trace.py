@@ -28,6 +28,7 @@ from calque.transpiler.frontend.guarding import Guard, guard_known
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.library.python_builtins import Interpreter
 from calque.transpiler.frontend.machine import Completion, Settings
+from calque.transpiler.frontend.outside_writes import settle_outside
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.containers.list_kinds import rows_of
@@ -199,6 +200,7 @@ def _attempt(
             found = pytrees.words_of_leaves(parameter.tree, parameter.name)
             builder.words.update((leaf, word) for leaf, word in found if isinstance(leaf, Var))
         result = _interpret(machine, function, args, kwargs)
+        settle_outside(machine)
         template = close_result(result, body, machine)
         if compiled:
             _require_decided(cells, params)

@@ -97,7 +97,8 @@ class Branches(Expressions):
 
     def roots(self) -> list[Any]:
         """Everything the program can reach now."""
-        return [call.frame for call in self.calls] + self.holding + self.arguments
+        frames = [call.frame for call in self.calls]
+        return [*frames, *self.holding, *self.arguments, self.outside]
 
     def fork(
         self,

@@ -52,9 +52,18 @@ def raised(error: Exception) -> str | None:
             return None  # some path does define it
         meant = UnboundLocalError if " local variable " in error.message else _MEANT[kind]
         return f"raise {meant.__name__}({error.message.rstrip('.')!r})"
-    if not isinstance(error, _KINDS) or _OURS.search(str(error)):
+    if not isinstance(error, _KINDS) or _is_ours(error):
         return None
     return _text(error)
+
+
+def _is_ours(error: Exception) -> bool:
+    """True if the text of an error tells of the interpreter's own classes and names."""
+    if isinstance(error, KeyError):
+        return False
+    if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
+        return (type(error.obj).__module__ or "").split(".")[0] == "calque"
+    return bool(_OURS.search(str(error)))
 
 
 def as_python_raises(error: Exception) -> Exception | None:
@@ -65,7 +74,7 @@ def as_python_raises(error: Exception) -> Exception | None:
     """
     if not isinstance(error, CalqueError):
         own = (type(error).__module__ or "").split(".")[0] == "calque"
-        return None if own or _OURS.search(str(error)) else error
+        return None if own or _is_ours(error) else error
     if error.theirs is not None:
         return error.theirs
     kind: Any = type(error)

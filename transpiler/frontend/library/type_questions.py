@@ -13,7 +13,9 @@ from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
+from calque.transpiler.frontend.outside_writes import place_of
 from calque.transpiler.frontend.paths import step
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
@@ -98,10 +100,14 @@ def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
     if isinstance(value, Array):
         found = answer(machine, value, lambda x: hasattr(x, name), f"hasattr {name!r}", node)
         return bool(found)
+    place = place_of(value, name)
+    if place in machine.outside.written:
+        return kind_of(machine.outside).read(machine.outside, place) is not MISSING
     container = isinstance(value, (list, dict, set))
     if not container and id(value) in machine.owned and pytrees.has_attributes(value):
         check_key(machine, value, name, node)
     elif not container and not isinstance(value, Closure):
+        machine.outside.asked[place] = value
         read = step(hasattr, machine.path_of(value), name)
         machine.guards.append(Guard(read, hasattr(value, name)))
     return hasattr(value, name)

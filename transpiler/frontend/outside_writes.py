@@ -1,0 +1,195 @@
+"""Writes to globals and to attributes of captured objects, while the program is interpreted.
+
+Such a place is a variable of the program. At the end it must hold what it held before; or it is a
+cache, which held nothing, and now holds what does not depend on the arguments; or it holds a known
+value that does not depend on the place itself: that is stored once, and guarded from then on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import operator
+from types import ModuleType
+from typing import Any
+
+from calque.transpiler.errors import ImpureFunction, UndefinedVariable, UnsupportedFunction
+from calque.transpiler.frontend.control.python_errors import UNDEFINED
+from calque.transpiler.frontend.guarding import Guard
+from calque.transpiler.frontend.machine import NEXT, Machine
+from calque.transpiler.frontend.paths import of_object, step
+from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.frontend.values.containers.outside_kinds import Place, Written
+from calque.transpiler.frontend.values.descriptions import same_constant
+from calque.transpiler.frontend.values.mutable_objects import is_from_library
+from calque.transpiler.ir import core, pytrees
+from calque.transpiler.ir.builder import Array
+from calque.transpiler.ir.core import Var
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def is_defined(scope: dict[str, Any], name: str) -> bool:
+    """True if a name is a global's or a builtin's."""
+    return name in scope or hasattr(builtins, name)
+
+
+def place_of(owner: Any, name: str) -> Place:
+    """The place of an attribute; that of a module's is the place of its global."""
+    held = None if isinstance(owner, type) else getattr(owner, "__dict__", None)
+    return (id(owner if held is None else held), name)
+
+
+def write_global(machine: Machine, scope: dict[str, Any], name: str, value: Any, node: Any) -> None:
+    """Let a global hold a value from here on."""
+    places = machine.outside
+    place = (id(scope), name)
+    if place not in places.written:
+        first: Any = MISSING
+        if name in scope:
+            first = machine.lift(scope[name], name, step(operator.getitem, of_object(scope), name))
+        else:
+            machine.guards.append(Guard(step(is_defined, of_object(scope), name), False))
+        places.written[place] = Written(scope, name, first, True)
+    _put(machine, place, value, node)
+
+
+def write_attribute(machine: Machine, owner: Any, name: str, value: Any, node: Any) -> bool:
+    """Let an attribute of an object outside hold a value; False if it is not such a one."""
+    if isinstance(owner, ModuleType) and not _is_librarys(owner):
+        write_global(machine, vars(owner), name, value, node)
+        return True
+    if id(owner) in machine.owned or not _has_plain_attribute(owner, name):
+        return False
+    places, place = machine.outside, place_of(owner, name)
+    if place not in places.written:
+        first, asked = getattr(owner, name, MISSING), place in places.asked
+        if asked and first is not MISSING:
+            first = machine.lift(first, name, step(getattr, machine.path_of(owner), name))
+        places.written[place] = Written(owner, name, first, asked)
+    _put(machine, place, value, node)
+    return True
+
+
+def _put(machine: Machine, place: Place, value: Any, node: Any) -> None:
+    machine.outside.held[place] = value
+    machine.outside.written[place].origin = machine.origin(node)
+
+
+def _is_librarys(module: ModuleType) -> bool:
+    probe = type("_", (), {"__module__": module.__name__})
+    return is_from_library(probe)
+
+
+def _has_plain_attribute(owner: Any, name: str) -> bool:
+    """True if a store into an attribute of an object does no more than that."""
+    kind: Any = type(owner)
+    if isinstance(owner, (Array, type)) or not pytrees.has_attributes(owner):
+        return False
+    if is_from_library(kind) or kind.__setattr__ is not object.__setattr__:
+        return False
+    member = inspect.getattr_static(kind, name, None)
+    slot = inspect.ismemberdescriptor(member)
+    return slot or not hasattr(type(member), "__set__")
+
+
+def attribute_written(machine: Machine, owner: Any, name: str, node: Any) -> Any:
+    """The attribute of an object outside that the program has given it; NEXT if it has not."""
+    written = machine.outside.written
+    if not written:
+        return NEXT
+    place = place_of(owner, name)
+    if place in written:
+        return written_value(machine, place, node)
+    if name == "__dict__" and any(w.owner is owner for w in written.values()):
+        return machine.fail(
+            UnsupportedFunction,
+            node,
+            "The attributes of this object are read as a dict after some of them were set.",
+            "read them by their names",
+        )
+    return NEXT
+
+
+def written_value(machine: Machine, place: Place, node: Any) -> Any:
+    """The value that the program has given a place outside."""
+    value = kind_of(machine.outside).read(machine.outside, place)
+    if value is MISSING:
+        machine.fail(UndefinedVariable, node, f"name '{place[1]}' {UNDEFINED}")
+    return machine.checked(value, place[1], node)
+
+
+def settle_outside(machine: Machine) -> None:
+    """Check what the program leaves in places outside, and store what it leaves there for good."""
+    left: list[tuple[Written, Any]] = []
+    for place, written in machine.outside.written.items():
+        now = kind_of(machine.outside).read(machine.outside, place)
+        if _is_same(now, written.first) or _is_cache(machine, written, now):
+            continue
+        if written.asked or not _is_lasting(now):
+            _refuse(written)
+        left.append((written, now))
+    for written, now in left:
+        setattr(written.owner, written.name, now)
+        read = step(getattr, machine.path_of(written.owner), written.name)
+        machine.guards.append(Guard(read, now, written.name))
+
+
+def _refuse(written: Written) -> None:
+    is_global = isinstance(written.owner, dict)
+    what = f"The global {written.name} is written" if is_global else f"Setting .{written.name}"
+    whose = ", and" if is_global else " changes an object that lives outside the function: it"
+    raise ImpureFunction(
+        f"{what}{whose} holds another value after the call.",
+        written.origin,
+        "return the new value, or set the old one back before the end",
+    )
+
+
+def _is_same(now: Any, first: Any) -> bool:
+    both = isinstance(now, Array) and isinstance(first, Array)
+    return same_constant(now, first) or (both and now._value is first._value)
+
+
+def _is_lasting(value: Any) -> bool:
+    """True for a known value that stays as it is."""
+    if type(value) is tuple:
+        return all(map(_is_lasting, value))
+    return type(value) in _PLAIN
+
+
+def _is_cache(machine: Machine, written: Written, now: Any) -> bool:
+    """True if a place that held nothing, as the program has seen, keeps what it computes always."""
+    empty = written.first is MISSING or written.first is None
+    return written.asked and empty and not depends_on_arguments(machine, now)
+
+
+def depends_on_arguments(machine: Machine, value: Any) -> bool:
+    """True if a value may be another one at the next call."""
+    pending: list[Any] = [value]
+    seen: set[int] = set()
+    params, definitions = machine.builder.leaf_of_param, machine.builder.definitions
+    captured = {capture.var for capture in machine.captures.values()}
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Array):
+            pending.append(part.atom)
+        elif isinstance(part, Var):
+            if part in params or (part not in definitions and part not in captured):
+                return True
+            if part in definitions:
+                pending += core.free_vars(core.Block([definitions[part]]))
+        else:
+            opened = kind_of(part).opened(part)
+            if opened is not None:
+                pending += opened[2]
+            elif not _is_known(part):
+                return True
+    return False
+
+
+def _is_known(value: Any) -> bool:
+    return not type(value).__module__.startswith("calque.") or value is MISSING
