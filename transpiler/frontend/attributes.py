@@ -66,6 +66,8 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
         machine.outside.asked[place_of(value, name)] = value
         machine.guards.append(Guard(step(hasattr, machine.path_of(value), name), False))
         raise
+    if isinstance(found, Array):
+        return machine.checked(found, name, node)
     if holds_surroundings(found):
         return machine.lift(found, name, step(getattr, machine.path_of(value), name))
     if is_library_object(value):

@@ -28,6 +28,8 @@ from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.paths import Path, both, in_cell, of_object, step
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
+from calque.transpiler.frontend.values.mutable_objects import is_from_library
+from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -220,6 +222,7 @@ class Captures(Machine):
                 k: self.lift(v, f"{name}_{k}", step(operator.getitem, read, k))
                 for k, v in value.items()
             }
+            new = self._of_class(value, new, read)
         else:
             items = [
                 self.lift(v, f"{name}_{_letter(i)}", step(operator.getitem, read, i))
@@ -233,6 +236,17 @@ class Captures(Machine):
         self.lifted[id(value)] = (value, new)
         self.foreign[id(new)] = new
         return new
+
+
+    def _of_class(self, value: dict[Any, Any], items: dict[Any, Any], read: Path) -> Any:
+        """The items as a dict of a user's class, if that is what a captured dict is of."""
+        if is_from_library(type(value)):
+            return items
+        made: Any = dict.__new__(type(value))
+        dict.update(made, items)
+        pytrees.set_contents(made, dict(pytrees.contents(value)))
+        self.paths[id(made)] = made, read
+        return made
 
 
 def _elements(value: Any) -> Any:
