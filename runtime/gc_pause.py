@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from calque.transpiler.ir.stages import raised_limits
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
@@ -35,7 +37,9 @@ def deep() -> Iterator[None]:
     """
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEPTH))
+    raised_limits.append(before)
     try:
         yield
     finally:
+        raised_limits.pop()
         sys.setrecursionlimit(before)

@@ -139,12 +139,6 @@ def test_saved_module_warns(tmp_path):
     assert messages(call, x) == messages(warned_with_category, x)
 
 
-def asks_for_the_level(x):
-    if logger.isEnabledFor(logging.DEBUG):
-        return x * 2.0
-    return x
-
-
 def sets_the_level(x):
     logger.setLevel(logging.DEBUG)
     return x
@@ -163,7 +157,7 @@ def warns_where_warnings_are_caught(x):
 
 
 @pytest.mark.parametrize(
-    "function", [asks_for_the_level, sets_the_level, filters, warns_where_warnings_are_caught]
+    "function", [sets_the_level, filters, warns_where_warnings_are_caught]
 )
 def test_what_is_handled_outside_is_refused(function):
     with pytest.raises(ImpureFunction, match=function.__name__):

@@ -24,7 +24,7 @@ from calque.transpiler.frontend.function_copies import (
     only_called,
 )
 from calque.transpiler.frontend.guarding import Guard, contents, guard_state
-from calque.transpiler.frontend.library.surroundings import holds_surroundings
+from calque.transpiler.frontend.library.surroundings import ProcessTable, holds_surroundings
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.paths import Path, both, in_cell, of_object, step
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
@@ -126,6 +126,8 @@ class Captures(Machine):
 
     def lift(self, value: Any, name: str, read: Path) -> Any:
         """A value found outside the function: arrays become hidden inputs, numbers constants."""
+        if id(value) in ProcessTable.views:
+            return ProcessTable.views[id(value)]
         if holds_surroundings(value):
             raise ImpureFunction(
                 f"{name} is read outside the function, and changes between calls.",

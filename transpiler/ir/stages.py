@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from calque.transpiler.forking import run_in_children
 
 READING = "reading the function"
 WRITING = "writing the text"
+
+raised_limits: list[int] = []  # of recursion: what it was before calque raised it
 
 _stages: dict[int, list[tuple[str, Any]]] = {}  # by thread: the stages, one within another
 run_in_children(_stages.clear)
@@ -48,3 +51,8 @@ def standing(thread: int) -> str:
         return name
     place = f"{os.path.basename(origin.file)}, line {origin.line}"
     return f"{name}, at {place}: {origin.text.strip()}"
+
+
+def recursion_limit() -> int:
+    """Python's limit of nested calls as the user has set it."""
+    return raised_limits[0] if raised_limits else sys.getrecursionlimit()

@@ -124,10 +124,6 @@ def _refused(name: str, hint: str = _OUTSIDE) -> Callable[..., None]:
     return refuse
 
 
-for _name in ("isEnabledFor", "getEffectiveLevel", "hasHandlers"):
-    builtin(getattr(logging.Logger, _name))(
-        _refused(f"Logger.{_name}", "log without asking: a record below the level goes nowhere")
-    )
 for _name in ("setLevel", "addHandler", "removeHandler", "handle", "makeRecord", "exception"):
     builtin(getattr(logging.Logger, _name))(_refused(f"Logger.{_name}"))
 for _name in ("basicConfig", "disable", "captureWarnings", "exception"):

@@ -28,6 +28,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     number_functions,
     orders,
     polyfills,
+    process_state,
     queues,
     sorted_lists,
     substitutes,

@@ -1,7 +1,8 @@
-"""State of the process and its surroundings, which changes between calls and cannot be guarded.
+"""State of the process and its surroundings, which changes between calls.
 
-The environment, the command line, files, the clock, the machine. Generated code that read it once
-would be frozen; a program that needs it is refused, and its caller passes the value in.
+Settings, the environment and the modules are asked by name and compared at each call. The command
+line, files, the clock and the machine are not: generated code that read them once would be frozen;
+a program that needs them is refused, and its caller passes the value in.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import datetime
 import decimal
 import os
+import platform
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +29,18 @@ _OF_TEXT = frozenset(
 )
 _CLOCKS = ("now", "today", "utcnow")
 _SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decimal.getcontext)
+# functions whose results a program may read: each call compares them with those of now
+ASKED = (
+    *(sys.getrecursionlimit, sys.getdefaultencoding, sys.getfilesystemencoding, sys.gettrace),
+    *(os.getenv, os.cpu_count, os.getpid, os.path.exists, os.path.isfile, os.path.isdir),
+    *(platform.system, platform.machine, platform.python_version, platform.python_implementation),
+)
+
+
+class ProcessTable:
+    """A table of the process that a program asks by name: the environment, the modules."""
+
+    views: ClassVar[dict[int, ProcessTable]] = {}  # by the id of the table
 
 
 def holds_surroundings(value: Any) -> bool:
@@ -41,11 +55,13 @@ def holds_surroundings(value: Any) -> bool:
 def reads_surroundings(function: Any) -> bool:
     """True if a function reads, or changes, state outside of the program.
 
-    >>> reads_surroundings(os.getenv), reads_surroundings(os.path.join)
+    >>> reads_surroundings(os.getcwd), reads_surroundings(os.path.join)
     (True, False)
     >>> reads_surroundings(datetime.datetime.now), reads_surroundings(datetime.datetime.fromordinal)
     (True, False)
     """
+    if any(function is asked for asked in ASKED):
+        return False
     if any(function is setting for setting in _SETTINGS):
         return True
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
