@@ -147,3 +147,39 @@ def test_batches_of_degrees_of_freedom() -> None:
     ):
         df = np.array([2.5, 4.0])
         np.testing.assert_allclose(calque.vmap(f)(df), [f(d) for d in df], rtol=1e-11)
+
+
+def test_singular_covariances() -> None:
+    random = np.random.default_rng(3)
+    span, mean = random.normal(size=(4, 2)), random.normal(size=4)
+    on, off = mean + span @ random.normal(size=2), random.normal(size=4)
+    full = np.eye(4) + np.ones((4, 4))
+
+    def singular(x, mean, cov):
+        return stats.multivariate_normal.logpdf(x, mean, cov, allow_singular=True)
+
+    for x, cov in ((on, span @ span.T), (off, span @ span.T), (np.stack([on, off]), full)):
+        ours = calque.jit(singular)(x, mean, cov)
+        np.testing.assert_allclose(ours, singular(x, mean, cov), rtol=1e-10)
+
+    def along(place, span):
+        return singular(mean + span @ place, mean, span @ span.T)
+
+    calque.check_grads(along, (random.normal(size=2), span), order=1)
+    calque.check_grads(lambda x: singular(x, mean, full), (off,), order=2)
+    np.testing.assert_array_equal(
+        calque.vmap(lambda x: singular(x, mean, span @ span.T))(np.stack([on, off])) == -np.inf,
+        [False, True],
+    )
+    student = stats.multivariate_t.pdf
+    ours = calque.jit(lambda x: student(x, mean, span @ span.T, 3.0, allow_singular=True))(on)
+    expected = student(on, mean, span @ span.T, 3.0, allow_singular=True)
+    np.testing.assert_allclose(ours, expected, rtol=1e-10)
+
+
+def test_a_covariance_that_is_not_positive_raises() -> None:
+    def density(x):
+        return stats.multivariate_normal.logpdf(x, np.zeros(2), -np.eye(2), allow_singular=True)
+
+    with pytest.raises(ValueError, match="must be symmetric positive semidefinite"):
+        calque.grad(density)(np.ones(2))

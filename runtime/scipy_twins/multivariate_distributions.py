@@ -1,7 +1,8 @@
 """Multivariate distributions of ``scipy.stats``: normal, Student's, Dirichlet's and Wishart's.
 
 Densities follow from the Cholesky factor of the covariance, which must be positive definite, as it
-must in SciPy unless ``allow_singular`` is said.
+must in SciPy unless ``allow_singular`` is said: then densities are those on its range, as in SciPy,
+and a derivative by the covariance is that of changes that keep its rank.
 """
 
 from __future__ import annotations
@@ -26,13 +27,8 @@ def matrix_of(spread: Any, dim: int) -> Any:
     return np.diag(spread) if spread.ndim == 1 else spread
 
 
-def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any, int]:
-    """Mahalanobis distances, squared, the logarithm of the determinant, and the dimension."""
-    if singular:
-        raise NotImplementedError(
-            "allow_singular=True has no derivative: leave it out, or add a small number to the "
-            "diagonal"
-        )
+def off_center(x: Any, center: Any, spread: Any) -> tuple[Any, int]:
+    """The differences from the mean, and the dimension."""
     dim = np.size(center) if center is not None else 1
     if np.ndim(spread) == 2:
         dim = np.shape(spread)[0]
@@ -43,7 +39,12 @@ def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any
     x = np.asarray(x)
     if x.ndim == 1 and dim == 1:
         x = x[:, np.newaxis]
-    off = x if center is None else x - np.reshape(center, (dim,))
+    return (x if center is None else x - np.reshape(center, (dim,))), dim
+
+
+def distances(x: Any, center: Any, spread: Any) -> tuple[Any, Any, int]:
+    """Mahalanobis distances, squared, the logarithm of the determinant, and the dimension."""
+    off, dim = off_center(x, center, spread)
     factor = np.linalg.cholesky(matrix_of(spread, dim))
     rows = np.reshape(off, (-1, dim))
     z = np.linalg.solve(factor, rows.T)
@@ -51,12 +52,37 @@ def distances(x: Any, center: Any, spread: Any, singular: Any) -> tuple[Any, Any
     return np.squeeze(found), _log_determinant(factor), dim
 
 
+def distances_on_range(x: Any, center: Any, spread: Any) -> tuple[Any, Any, Any, Any]:
+    """The same of a covariance that may be singular: with its rank, and who is on its range.
+
+    Eigenvalues below 1e6 machine epsilons (of float32 1e3) of the largest are zero, as in SciPy.
+    """
+    off, dim = off_center(x, center, spread)
+    matrix = matrix_of(spread, dim)
+    single = np.asarray(matrix).dtype == np.float32
+    relative = 1e3 * np.finfo(np.float32).eps if single else 1e6 * np.finfo(np.float64).eps
+    values, vectors = np.linalg.eigh(matrix)
+    least = relative * np.max(np.abs(values))
+    if np.min(values) < -least:
+        raise ValueError("The input matrix must be symmetric positive semidefinite.")
+    kept = values > least
+    logarithms = np.where(kept, np.log(np.where(kept, values, 1.0)), 0.0)
+    inverse = np.linalg.pinv(matrix, rcond=relative)
+    square = np.sum((off @ inverse) * off, axis=-1)
+    beside = np.sqrt(np.sum(np.where(kept, 0.0, off @ vectors) ** 2, axis=-1))
+    inside = (beside < 1e3 * least) | np.all(kept)
+    return np.squeeze(square), np.sum(logarithms), np.sum(kept), np.squeeze(inside)
+
+
 @twin(_MODULE, "multivariate_normal_gen.logpdf")
 def logpdf_of_normals(
     dist: Any, x: Any, mean: Any = None, cov: Any = 1, allow_singular: Any = False
 ) -> Any:
     """The logarithm of the density."""
-    square, determinant, dim = distances(x, mean, cov, allow_singular)
+    if allow_singular:
+        square, determinant, rank, inside = distances_on_range(x, mean, cov)
+        return np.where(inside, -0.5 * (rank * _LOG_2PI + determinant + square), -np.inf)
+    square, determinant, dim = distances(x, mean, cov)
     return -0.5 * (dim * _LOG_2PI + determinant + square)
 
 
@@ -73,7 +99,7 @@ def entropy_of_normals(dist: Any, mean: Any = None, cov: Any = 1) -> Any:
     """The differential entropy."""
     center = np.zeros(np.shape(cov)[0]) if mean is None and np.ndim(cov) else mean
     zero = 0.0 if center is None else center
-    _, determinant, dim = distances(np.zeros(np.shape(zero)), center, cov, False)
+    _, determinant, dim = distances(np.zeros(np.shape(zero)), center, cov)
     return 0.5 * (dim * (_LOG_2PI + 1.0) + determinant)
 
 
@@ -89,7 +115,12 @@ def logpdf_of_students(
         raise ValueError("'df' must be greater than zero.")
     if is_number(df, math.inf):
         return logpdf_of_normals(dist, x, loc, shape, allow_singular)
-    square, determinant, dim = distances(x, loc, shape, allow_singular)
+    if allow_singular:
+        square, determinant, _, _ = distances_on_range(x, loc, shape)
+        dim = np.size(loc) if loc is not None else 1
+        dim = np.shape(shape)[0] if np.ndim(shape) == 2 else dim
+    else:
+        square, determinant, dim = distances(x, loc, shape)
     half = 0.5 * (df + dim)
     front = special.gammaln(half) - special.gammaln(0.5 * df) - 0.5 * dim * np.log(df * math.pi)
     return front - 0.5 * determinant - half * np.log1p(square / df)
