@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "pu
 
 _RAISE = dis.opmap["RAISE_VARARGS"]  # a `raise`: other errors in calque's files are defects
 _REFUSALS = (TypeError, ValueError, NotImplementedError)
+
+_COMPLEX = re.compile(r"Cannot cast \w+ data from dtype\('complex\d+'\) to dtype\('float\d+'\)")
 
 # By the file of a generated function: its name, and where its statements stand in the user's
 # source. None for a file that serves functions of several places.
@@ -60,6 +63,8 @@ def note_origin(error: BaseException) -> None:
             origin = origin_of_line(text, found[0], trace.tb_lineno, found[1])
         trace = trace.tb_next
     note = "" if origin is None else str(CalqueError("", origin)).rstrip()
+    if note and isinstance(error, TypeError) and _COMPLEX.match(str(error)):
+        note += "\nInstead: give a complex array (`A.astype(complex)`); here the result is complex."
     if note and note not in getattr(error, "__notes__", []):
         error.add_note(note)
 

@@ -309,8 +309,9 @@ def test_single_precision(name: str) -> None:
 def test_real_matrices_whose_function_is_complex_raise(name: str) -> None:
     function = getattr(linalg, name)
     negative = np.diag([-1.0, 2.0])
-    with pytest.raises(TypeError, match="complex128"):
+    with pytest.raises(TypeError, match="complex128") as raised:
         calque.jit(lambda a: function(a))(negative)
+    assert "give a complex array (`A.astype(complex)`)" in raised.value.__notes__[0]
     found = calque.jit(lambda a: function(a.astype(complex)))(negative)
     np.testing.assert_allclose(found, function(negative), atol=1e-15)
 
