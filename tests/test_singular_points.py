@@ -71,3 +71,19 @@ def test_a_complex_norm_has_its_slope_elsewhere():
         calque.grad(np.linalg.norm)(z), np.conj(z) / np.linalg.norm(z), rtol=1e-12
     )
     assert calque.value_and_grad(np.linalg.norm)(z)[0] == np.linalg.norm(z)
+
+
+@pytest.mark.parametrize("x", [3.5, np.array([2.0]), np.array([[1.0, -2.0, 0.5]])])
+def test_the_deviation_of_one_element_is_constant(x) -> None:
+    def total(x):
+        return np.sum(np.std(x, axis=0 if np.ndim(x) else None))
+
+    def slopes(x):
+        return np.sum(calque.grad(total)(x))
+
+    assert calque.jit(total)(x) == 0
+    for found in (calque.grad(total)(x), calque.jit(calque.grad(total))(x), calque.grad(slopes)(x)):
+        np.testing.assert_array_equal(found, np.zeros_like(x))
+    many = np.stack([x, x])
+    np.testing.assert_array_equal(calque.vmap(calque.grad(total))(many), np.zeros_like(many))
+    np.testing.assert_array_equal(calque.jvp(total, (x,), (x,))[1], 0.0)

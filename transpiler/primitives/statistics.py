@@ -111,7 +111,10 @@ def _declare_spread(name: str, jvp: Any, vjp: Any, samples: Any) -> Primitive:
             variance = _var_where(x, axis, ddof, keepdims, where, mean)
             return finish(variance if name == "var" else np.sqrt(variance), out)
         params = {"axis": normalize_axes(axis, x.ndim), "keepdims": bool(keepdims), "ddof": ddof}
-        return finish(apply(primitive, x, **params), out)
+        # of one element both are zero, and only `var` is smooth there
+        axes = range(x.ndim) if params["axis"] is None else params["axis"]
+        single = all(x.type.dims[a] == 1 for a in axes)
+        return finish(apply(var if single else primitive, x, **params), out)
 
     return primitive
 
