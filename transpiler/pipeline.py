@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
-import calque.transpiler.primitives  # noqa: F401  (fills the tables)
+import calque.transpiler.primitives
+import calque.transpiler.transformations.failing_factors  # noqa: F401  (fills a table)
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.text.signature import name_parameters
+from calque.transpiler.frontend.control.float_errors import hidden_errors
 from calque.transpiler.frontend.function_copies import CopiedFunction
 from calque.transpiler.frontend.trace import Traced, trace
 from calque.transpiler.ir import core, debug
@@ -52,7 +54,7 @@ def to_core(
     checked: bool = False,
 ) -> Traced:
     """Interpret, transform, and drop what is not needed; ``checked`` looks for NaN everywhere."""
-    with np.errstate(all="ignore"):
+    with hidden_errors():
         traced = trace(
             function,
             arguments.types,

@@ -162,6 +162,7 @@ class Machine:
         self.scopes: list[Any] = []  # the bodies of `try` around
         self.handled: list[list[Exception]] = []  # what may have come to the handlers around
         self.tested: dict[int, Any] = {}  # statements whose errors a test before them tells
+        self.float_errors: dict[str, str] = {}  # what NumPy does at each kind, where it is set
         self.error_classes: dict[str, type] = {}  # of errors that the program raises, by name
         self.walked: list[Walk] = []  # the for statements around
         self.loop_bases: list[Snapshot] = []  # taken before each run-time loop around

@@ -54,7 +54,7 @@ def host_call(
                 builder.origin,
                 "give it as a constant",
             )
-    name = f"{modules[0]}.{host.__name__}"
+    name = ".".join([*modules[:1], host.__name__])
     record = HostCall(name, host, callees, infer, modules)
     record.batch = _refuse_lanes(name) if varying else partial(sequential, record)
     record.nondifferentiable = True  # the rule of the twin around the call says what is

@@ -137,9 +137,11 @@ FUNCTIONS_THAT_RAISE: dict[Any, Callable[..., Iterator[Raising]]] = {
 
 def of_call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Raising] | None:
     """The errors of a call for some numbers; None if they are not known by tests."""
-    if _is(function, SINGULAR) and args and isinstance(args[0], Array) and args[0].ndim >= 2:
-        return [(_singular(args[0]), np.linalg.LinAlgError, "Singular matrix")]
-    if not args or kwargs or not _in_table(function):
+    of_matrix = bool(args) and isinstance(args[0], Array) and args[0].ndim >= 2
+    if of_matrix and not kwargs and _in_table(function, TESTS_OF_MATRICES):
+        test, text = TESTS_OF_MATRICES[function]
+        return [(test(args[0]), np.linalg.LinAlgError, text)]
+    if not args or kwargs or not _in_table(function, FUNCTIONS_THAT_RAISE):
         return None
     of_complex = getattr(function, "__module__", "") == "cmath"
     if not all(_is_number(a) or (of_complex and _is_complex(a)) for a in args):
@@ -149,22 +151,21 @@ def of_call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> list[Rais
     return list(FUNCTIONS_THAT_RAISE[function](*args))
 
 
-SINGULAR = (np.linalg.solve, np.linalg.inv)
-
-
-def _is(function: Any, others: tuple[Any, ...]) -> bool:
-    return any(function is other for other in others)
-
-
 def _singular(matrix: Array) -> Any:
     """True if a factorization of the matrix has a pivot of zero, as LAPACK's routines test it."""
     sign = FUNCTIONS[np.linalg.slogdet](matrix)[0]
     return FUNCTIONS[np.any](sign == 0)
 
 
-def _in_table(function: Any) -> bool:
+# functions of matrices that raise LinAlgError, each with a test, and the error's text
+TESTS_OF_MATRICES: dict[Any, tuple[Callable[[Array], Any], str]] = dict.fromkeys(
+    (np.linalg.solve, np.linalg.inv), (_singular, "Singular matrix")
+)
+
+
+def _in_table(function: Any, table: dict[Any, Any]) -> bool:
     try:
-        return function in FUNCTIONS_THAT_RAISE
+        return function in table
     except TypeError:
         return False
 
@@ -262,6 +263,9 @@ def kinds_of_statement(s: Any, named: dict[str, type]) -> tuple[type, ...]:
 
 _FALLIBLE = ("np.linalg.", "scipy.")
 _WITHOUT_ERRORS = ("np.linalg.norm", "np.linalg.det", "np.linalg.slogdet", "scipy.special.")
+_TOTAL = {f"math.{name}" for name in ("isinf", "isnan", "isfinite", "fabs", "copysign", "atan")}
+_TOTAL |= {f"math.{name}" for name in ("atan2", "asinh", "tanh", "erf", "erfc", "hypot", "degrees")}
+_TOTAL |= {f"math.{name}" for name in ("radians", "cbrt", "nextafter", "ulp")}
 _ACCESSES = ("getitem", "update", "np.take", "np.put", "gather")
 _WEAK_DIVISIONS = ("np.divide", "np.floor_divide", "np.remainder", "np.true_divide")
 
@@ -272,7 +276,7 @@ def _kinds_of_apply(s: core.Apply) -> Iterator[type]:
         yield ZeroDivisionError
     elif name == "np.power" and out.weak:
         yield from (ZeroDivisionError, OverflowError)
-    elif name.startswith(("math.", "cmath.")):
+    elif name.startswith(("math.", "cmath.")) and name not in _TOTAL:
         yield from (ValueError, OverflowError)
     elif name == "int" and isinstance(s.args[0], core.Var) and s.args[0].type.dtype.kind == "f":
         yield from (ValueError, OverflowError)

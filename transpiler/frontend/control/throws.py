@@ -16,7 +16,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.frontend.callables import is_interpreted
-from calque.transpiler.frontend.control import raising
+from calque.transpiler.frontend.control import float_errors, raising
 from calque.transpiler.frontend.control.chosen_elements import missing_key
 from calque.transpiler.frontend.control.generator import Generators
 from calque.transpiler.frontend.control.hoisting import HIDDEN, Hoisting
@@ -152,13 +152,14 @@ class Throws(Generators):
     def _raising_parts(self) -> Callable[[Any], bool]:
         """Tells the expressions that may raise an error which a handler around takes."""
         divides = self._takes(ZeroDivisionError, OverflowError)
+        floats = self._takes(FloatingPointError) and bool(float_errors.that_raise(self))
         reads = self._takes(IndexError, KeyError)
 
         def raises(node: Any) -> bool:
             if isinstance(node, gast.Call):
-                return self._call_may_throw(node)
+                return self._call_may_throw(node) or (floats and self._is_ufunc(node))
             if isinstance(node, gast.BinOp):
-                return divides and isinstance(node.op, _ARITHMETIC)
+                return floats or (divides and isinstance(node.op, _ARITHMETIC))
             return reads and isinstance(node, gast.Subscript) and isinstance(node.ctx, gast.Load)
 
         return raises
@@ -166,8 +167,10 @@ class Throws(Generators):
     def _call_may_throw(self, node: gast.Call) -> bool:
         """True unless a call is known to be of a function that raises no handled error."""
         function = self._seen(node.func)
-        plain = isinstance(function, np.ufunc) or any(function is f for f in _NEVER)
-        return not plain
+        return not self._is_ufunc(node) and not any(function is f for f in _NEVER)
+
+    def _is_ufunc(self, node: gast.Call) -> bool:
+        return isinstance(self._seen(node.func), np.ufunc)
 
     def _seen(self, node: Any) -> Any:
         """The value of a name of a module, without reading it for the program; else None."""
@@ -203,7 +206,9 @@ class Throws(Generators):
                 left, right = self.evaluate(value.left), self.evaluate(value.right)
                 found = raising.of_operator(type(value.op), left, right)
                 compute = lambda: self.binary(type(value.op), left, right, value)
-                return self._unless_raising(found, compute, node)
+                if found:
+                    return self._unless_raising(found, compute, node)
+                return self._unless_invalid(type(value.op), [left, right], compute, node)
             if isinstance(value, gast.Subscript):
                 owner, index = self.evaluate(value.value), self.evaluate(value.slice)
                 found = [*raising.of_index(owner, index), *missing_key(self, owner, index, value)]
@@ -244,6 +249,20 @@ class Throws(Generators):
         self.call.frame.locals[node.name] = value
         return None
 
+    def _unless_invalid(
+        self, operation: Any, operands: list[Any], compute: Callable[[], Any], node: Any
+    ) -> Completion | None:
+        """Compute a value; leave with an error where NumPy is told to raise one."""
+        if not self._takes(FloatingPointError):
+            return self._unless_raising([], compute, node)
+        statements = self.builder.blocks[-1].statements
+        before = len(statements)
+        tried = compute()  # apart from the value, whose derivative is of one path only
+        kinds = float_errors.that_raise(self)
+        found = float_errors.of_operation(operation, operands, tried, kinds)
+        self.tested.update((id(s), s) for s in core.walk(core.Block(statements[before:])))
+        return self._unless_raising(found, compute, node, True)
+
     def _hoisted_call(self, node: Any) -> Completion | None:
         call = node.value
         function = self.evaluate(call.func)
@@ -251,6 +270,8 @@ class Throws(Generators):
             args, kwargs = self.arguments_of(function, call)
             found = raising.of_call(function, args, kwargs)
             compute = lambda: self.call_value(function, args, kwargs, call)
+            if not found and isinstance(function, np.ufunc) and not kwargs:
+                return self._unless_invalid(function, args, compute, node)
             return self._unless_raising(found or [], compute, node)
         flags = [(scope, name) for scope in self.visible_scopes() for name in scope.flags]
         before = [_flag(place) for place in flags]

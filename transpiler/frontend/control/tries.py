@@ -20,6 +20,7 @@ import gast
 from calque.transpiler.errors import UndefinedVariable, UnsupportedSyntax
 from calque.transpiler.frontend.control import raising
 from calque.transpiler.frontend.control.branch import LoopFlags
+from calque.transpiler.frontend.control.float_errors import that_raise
 from calque.transpiler.frontend.control.leaving_statements import escapes
 from calque.transpiler.frontend.control.throws import Scope, Throws
 from calque.transpiler.frontend.machine import Completion
@@ -229,11 +230,13 @@ class Tries(Throws):
     def _check_recorded(self, node: Any, scope: Scope, before: int) -> None:
         """Refuse recorded code that may raise an error for which there is a handler."""
         new = self.builder.blocks[-1].statements[before:]
+        floats = any(kinds and FloatingPointError in kinds for kinds in scope.kinds)
+        floats = floats and bool(that_raise(self))
         for s in core.walk(core.Block(new)):
-            if any(kinds and FloatingPointError in kinds for kinds in scope.kinds):
-                self._refuse_warnings(s, node)
             if id(s) in self.tested:
                 continue
+            if floats:
+                self._refuse_warnings(s, node)
             for kind in raising.kinds_of_statement(s, self.error_classes):
                 place = scope.handler_of(kind)
                 if place is not None and scope.kinds[place] is not None:

@@ -22,6 +22,7 @@ from calque.transpiler.errors import (
     UnsupportedSyntax,
 )
 from calque.transpiler.frontend.control.branch import PathEnds
+from calque.transpiler.frontend.control.float_errors import set_by
 from calque.transpiler.frontend.control.tries import Tries
 from calque.transpiler.frontend.interpreter import PYTHON_ERRORS
 from calque.transpiler.frontend.machine import Completion
@@ -54,7 +55,11 @@ class Contexts(Tries):
         with self.at(item.context_expr):
             manager = self.evaluate(item.context_expr)
             if isinstance(manager, np.errstate):  # warnings are no part of a program
-                return body(None)
+                before, self.float_errors = self.float_errors, self.float_errors | set_by(manager)
+                try:
+                    return body(None)
+                finally:
+                    self.float_errors = before
             if isinstance(manager, contextlib.nullcontext):
                 return body(manager.enter_result)
             if isinstance(manager, warnings.catch_warnings):
