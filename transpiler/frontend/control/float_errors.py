@@ -54,9 +54,9 @@ def hidden_errors() -> Iterator[None]:
 
 def set_by(manager: np.errstate) -> dict[str, str]:
     """The kinds of errors that a ``with np.errstate(...)`` sets, each with what it sets."""
-    found = {kind: getattr(manager, f"_{kind}", None) for kind in KINDS}
     overall = getattr(manager, "_all", None)
-    return {k: v or overall for k, v in found.items() if v or overall}
+    found = {kind: getattr(manager, f"_{kind}", None) or overall for kind in KINDS}
+    return {kind: str(what) for kind, what in found.items() if what}
 
 
 def that_raise(machine: Machine) -> frozenset[str]:
