@@ -26,6 +26,10 @@ def generator(seeds, iterations: int):
     return out
 
 
+def of_scipy(x):
+    return scipy.special.jv(1.5, x) * scipy.special.sici(x)[1] - scipy.special.zeta(x + 1.5)
+
+
 def whole_arithmetic(a, b):
     return a + b, a - b, a * b, a**3, a * a - 1, abs(a) - b, -a + b
 
@@ -289,6 +293,7 @@ CASES: list[Case] = [
     (between, (FLOATS.astype(np.float32),)),
     (between, (Z.astype(np.complex64),)),
     (chosen, (ANY[::-1].copy(),)),
+    (of_scipy, (POSITIVE,)),
 ]
 # what plain NumPy refuses
 REFUSED: list[Case] = [

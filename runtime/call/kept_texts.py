@@ -19,7 +19,7 @@ from typing import Any
 
 from calque.runtime.call import disk_cache
 from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
-from calque.runtime.call.machine_code import versions_used
+from calque.runtime.call.machine_code import scipy_version, versions_used
 from calque.transpiler.diagnostics.placements import Fallback, fallbacks
 from calque.transpiler.errors import Origin
 from calque.transpiler.frontend.trace import Traced
@@ -103,7 +103,8 @@ def key_of(traced: Traced, *wishes: Any) -> str | None:
     if disk_cache.folder() is None or debug.verifies() or any(map(os.environ.get, _DEBUGGING)):
         return None
     try:
-        return "\n".join([*versions_used(), _own_files(), fingerprint(traced, wishes)])
+        own = fingerprint(traced, wishes)
+        return "\n".join([*versions_used(), *scipy_version(), _own_files(), own])
     except NoFingerprint:
         return None
 

@@ -19,10 +19,15 @@ _FILES = (
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("integer_functions", "kernel_functions")),
-    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions")),
+    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "scipy_functions")),
 )
-# with what kernels are decorated
-_AHEAD = frozenset("LARGE PROCESS kernel kernel_part vrange KernelError forms_errors".split())
+# with what kernels are decorated, and what is called before they are defined
+_AHEAD = frozenset(
+    """LARGE PROCESS kernel kernel_part vrange KernelError forms_errors in_kernels
+    _UFUNCS _UfuncHead _tell_numba _tell_addresses _loop_symbol _exported_symbol _exported_address
+    _ufunc_loop _call_exported _call_loop""".split()
+)
+_KEPT = ("numba", "llvmlite")  # packages that saved modules import, too
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ def _definitions(decorator: str) -> tuple[dict[str, str], tuple[_Definition, ...
             match node:
                 case ast.Import(names=names):
                     imports |= {a.asname or a.name: ast.unparse(ast.Import([a])) for a in names}
-                case ast.ImportFrom(module="numba" as module, names=names):
+                case ast.ImportFrom(module=str(module), names=names) if module.startswith(_KEPT):
                     imports |= {a.name: ast.unparse(ast.ImportFrom(module, [a], 0)) for a in names}
                 case ast.FunctionDef() | ast.ClassDef() | ast.Assign():
                     decorators = getattr(node, "decorator_list", [])

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -229,7 +230,8 @@ def _quickly(dispatcher: Any) -> None:
 def module_key(text: str) -> str:
     """The key of a module's machine code, apart from the machine and the types of a call."""
     numba = [*_numba_settings(), _helpers(), _numba_version()] if "@kernel" in text else []
-    return "\n".join([*versions_used(), *numba, text])
+    scipy = scipy_version() if "in_kernels(" in text else []
+    return "\n".join([*versions_used(), *numba, *scipy, text])
 
 
 def module_name(stem: str, key: str) -> str:
@@ -251,6 +253,12 @@ def versions_used() -> tuple[str, ...]:
         f"numpy {np.__version__}",
         python,
     )
+
+
+def scipy_version() -> list[str]:
+    """The version of SciPy, where the process has imported it: kernels call its machine code."""
+    scipy = sys.modules.get("scipy")
+    return [] if scipy is None else [f"scipy {scipy.__version__}"]
 
 
 def _numba_version() -> str:

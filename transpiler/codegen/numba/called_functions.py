@@ -48,6 +48,7 @@ FILES: dict[str, tuple[str, ...]] = {
         *("array_max", "array_min", "array_median", "array_quantile"),
     ),
     "gamma_functions": ("digamma",),
+    "scipy_functions": ("in_kernels",),
     "complex_functions": tuple(f"complex_{n}" for n in OF_COMPLEX),
     "complex_power_functions": (
         *("complex_divide", "complex_reciprocal", "complex_power", "complex_whole_power"),

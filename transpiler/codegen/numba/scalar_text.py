@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.codegen.numba.called_functions import DRAWN, OF_COMPLEX, VECTORIZED
+from calque.transpiler.codegen.numba.compiled_scipy import call_of, is_scipys
 from calque.transpiler.codegen.numba.whole_array_calls import text_in_loops
 from calque.transpiler.codegen.text.scalar_functions import SCALAR_FUNCTIONS, VECTOR
 from calque.transpiler.codegen.text.spelling import dtype_name, template
@@ -123,6 +124,13 @@ _DIVISIONS = {divide: "divide", floor_divide: "quotient", remainder: "remainder"
 
 def spelled(s: Apply) -> str | None:
     """The kernel's text for an elementwise operation on scalars; None if there is none."""
+    found = _spelled(s)
+    types = [plain_type(a) for a in s.args if _has_type(a)]
+    call = call_of(s, types) if found is None else None
+    return call[0] if call else found
+
+
+def _spelled(s: Apply) -> str | None:
     primitive, name, scalar = s.primitive, s.primitive.name, s.primitive.scalar or ""
     kinds = {plain_type(a).dtype.kind for a in s.args if _has_type(a)}
     of_reals = scalar in _SPELLINGS and not SCALAR_FUNCTIONS[scalar].of_complex
@@ -362,6 +370,8 @@ def loop_dtypes(s: Apply) -> list[np.dtype]:
         return [types[0].dtype, s.out.type.dtype, s.out.type.dtype]
     if s.primitive.name.startswith("math."):
         return [np.dtype("f8")] * len(types)
+    if _spelled(s) is None and (call := call_of(s, types)) is not None:
+        return call[1]
     kept = s.primitive in _CHECKED or s.primitive.name.removesuffix("f") in DRAWN
     if s.out.type.dtype.kind == "b" or kept:
         return [t.dtype for t in types]
@@ -395,7 +405,8 @@ def operand_casts(s: Apply, text: str) -> list[np.dtype | None]:
         promoted |= want in (np.float64, np.complex128) and want in others
         whole = {have.kind, *(o.kind for o in others)} <= set("iu")
         promoted |= whole and (primitive in _COMPARISONS or primitive is divide)
-        made.append(None if have == want or (operator and promoted) else want)
+        counts = type(s.args[k]) is int and is_scipys(primitive)  # an order stays an integer
+        made.append(None if (have == want and not counts) or (operator and promoted) else want)
     return made
 
 

@@ -23,6 +23,7 @@ from calque.transpiler.codegen.numba.called_functions import (
     HOMES,
     LAUNCHER_FUNCTIONS,
 )
+from calque.transpiler.codegen.numba.compiled_scipy import declaration
 from calque.transpiler.codegen.numba.kernel_parts import in_parts
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
@@ -235,13 +236,16 @@ def emit_module(
     quoted = header.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     docstring = f'"""{quoted}\n"""' if provenance else f'"""{quoted}"""'
     used = set(_names_used(symtable.symtable(text, "", "exec")))
-    lines, ahead, behind = imports(function, used), "", ""
+    lines, ahead, opening, behind = imports(function, used), "", "", ""
     if kernels is not NUMPY:
+        opening = declaration(text, function.imports)
+        used |= {"in_kernels"} if opening else set()
         more, ahead, behind = kernel_imports(used, support)
         lines = sorted_imports([*lines, *more]) if more else lines
         own = {*function.imports, *function.helpers} - (used & HELPERS)
         ahead, behind = _apart(ahead, own), _apart(behind, own)
-    body = "\n\n\n".join([part.strip("\n") for part in (ahead, text, behind) if part]) + "\n"
+    parts = [part.strip("\n") for part in (ahead, opening, text, behind) if part]
+    body = "\n\n\n".join(parts) + "\n"
     gap = ["", ""] if body.startswith(("def ", "@")) else [""]
     return "\n".join([docstring, *lines, *gap, body])
 

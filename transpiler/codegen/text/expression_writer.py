@@ -115,7 +115,8 @@ class ExpressionWriter:
             return fill_expression(text, self.operands(s.args))
         if (text := self.kernels.operation(s)) is None:
             return self._plain(s)
-        made = self.signed(s, plainer(fill_expression(text, self._numbers(s, text)), s))
+        trees = self._numbers(s, text)
+        made = self.signed(s, plainer(fill_expression(self._with_module(s, text), trees), s))
         return self._cast(self.kernels.result_cast(s), made)
 
     def _numbers(self, s: Apply, text: str) -> list[Any]:
@@ -135,7 +136,7 @@ class ExpressionWriter:
         return tree if dtype is None else fill_expression(self.kernels.cast(dtype), [tree])
 
     def _plain(self, s: Apply) -> Any:
-        kind, name = s.primitive.kind, s.primitive.name
+        kind = s.primitive.kind
         other = None if self.inside else self.kernels.outside(s)
         text = other or template(s.primitive, s.args, s.params)
         own = None if other else s.primitive.imported
@@ -145,9 +146,7 @@ class ExpressionWriter:
             host, *callees = self.program.hosts[s.primitive]
             text = re.sub(r"<(\d+)>", lambda m: callees[int(m[1])], text)
             text = host + text[text.index("(") :]
-        module = name.partition(".")[0]
-        if (called := self.program.called.get(("scipy", module), module)) != module:
-            text = re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)
+        text = self._with_module(s, text)
         if own or kind in ("bilinear", "multilinear"):  # these see Python numbers as they are
             trees = [self.atom(a) for a in s.args]
         elif s.primitive is where:
@@ -156,6 +155,12 @@ class ExpressionWriter:
             trees = self.operands(s.args)
         tree = fill_expression(text, trees)
         return tree if other else self.signed(s, plainer(tree, s))
+
+    def _with_module(self, s: Apply, text: str) -> str:
+        """A text with the name by which the program has the module of a function of SciPy."""
+        module = s.primitive.name.partition(".")[0]
+        called = self.program.called.get(("scipy", module), module)
+        return text if called == module else re.sub(rf"(?<![\w.]){module}\.", f"{called}.", text)
 
     def signed(self, s: Apply, tree: Any) -> Any:
         """The tree with ``a - b`` for ``a + -b``, and ``a + b`` for ``a - -b``."""
