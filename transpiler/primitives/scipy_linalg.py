@@ -32,7 +32,7 @@ class _Several(Lazy):
 
 
 # the options that SciPy has as hints: they change no value
-HINTS = frozenset(["overwrite_a", "overwrite_b", "overwrite_ab", "lwork"])
+HINTS = frozenset("overwrite_a overwrite_b overwrite_ab overwrite_a_band lwork".split())
 
 
 def scipys(name: str) -> Lazy:

@@ -15,7 +15,7 @@ from calque.transpiler.primitives.linalg import conjugated, real_dtype, transpos
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import mirrored
 from calque.transpiler.primitives.record import Lacking
-from calque.transpiler.primitives.sampling import Drawn, case, cases
+from calque.transpiler.primitives.sampling import case, cases
 from calque.transpiler.primitives.scipy_linalg import (
     check_hints,
     checked,
@@ -290,7 +290,9 @@ def _pinvh(
 # forms that are not determined by the matrix alone: values, and no derivative
 
 
-def _undetermined(name: str, signature: str, text: str, function: Any, hint: str) -> Primitive:
+def _undetermined(
+    name: str, signature: str, text: str, function: Any, hint: str, **more: Any
+) -> Primitive:
     def no_rule(*_: Any) -> Any:
         raise NotDifferentiable(
             f"scipy.linalg.{name} has no derivative here.", current().origin, hint
@@ -304,7 +306,7 @@ def _undetermined(name: str, signature: str, text: str, function: Any, hint: str
         cupy=Lacking(hint),
         jvp=no_rule,
         vjp=no_rule,
-        samples=cases(case(Drawn((3, 2), "f8") if "m" in signature else (3, 3))),
+        **{"samples": cases(case((3, 3))), **more},
     )
 
 
@@ -317,6 +319,26 @@ hessenberg = _undetermined(
     lambda a: several("hessenberg")(a, calc_q=True),
     "use eig, or qr",
 )
+
+
+def _triangular(t: Any, z: Any) -> tuple[np.dtype, ...]:
+    """Complex numbers, of double precision unless all are of single precision."""
+    dtype = np.result_type(linalg_dtype(t), linalg_dtype(z), np.complex64)
+    return dtype, dtype
+
+
+rsf2csf = _undetermined(
+    *("rsf2csf", "(n,n),(n,n)->(n,n),(n,n)", "linalg.rsf2csf({0}, {1})", several("rsf2csf")),
+    "use eigh, eig, or functions of the matrix",
+    dtypes=_triangular,
+    samples=cases(case(np.triu(np.arange(9.0).reshape(3, 3)), np.eye(3))),
+)
+
+
+@means("scipy.linalg", "rsf2csf")
+def _rsf2csf(T: Any, Z: Any, check_finite: Any = True) -> Any:
+    t, z = (checked(matrix(x, "rsf2csf"), check_finite) for x in (T, Z))
+    return on_stacks(rsf2csf, t, z)
 
 
 @means("scipy.linalg", "schur")

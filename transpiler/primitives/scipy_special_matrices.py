@@ -47,21 +47,6 @@ def _hankel(c: Any, r: Any = None) -> Any:
     return values[_count(column)[:, None] + _count(row)]
 
 
-def _below_a_row(row: Any, below: Any) -> Any:
-    """A first row above a matrix with one row less."""
-    stack = row.shape[:-1]
-    below = np.broadcast_to(below, (*stack, *below.shape[-2:])) if stack else below
-    return np.concatenate([row[..., None, :], below], axis=-2)
-
-
-@means("scipy.linalg", "companion")
-def _companion(a: Any) -> Any:
-    a = _vectors(a, "companion")
-    size = a.shape[-1] - 1
-    row = -a[..., 1:] / (1.0 * a[..., :1])
-    return _below_a_row(row, FUNCTIONS[np.eye](size - 1, size, dtype=row.dtype))
-
-
 @means("scipy.linalg", "leslie")
 def _leslie(f: Any, s: Any) -> Any:
     f, s = _vectors(f, "leslie"), _vectors(s, "leslie")

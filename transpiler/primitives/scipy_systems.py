@@ -53,7 +53,7 @@ def _entries(x: Any, place: Any) -> Any:
     return x[place] if x.ndim == 1 else x[..., place, :]
 
 
-def _banded_product(ab: Any, x: Any, upper: Any) -> Any:
+def banded_product(ab: Any, x: Any, upper: Any) -> Any:
     """The matrix of bands times ``x``."""
     row, place, inside = _places(ab, lambda r: upper - r)
     kept = np.where(inside, ab[..., row, place], 0.0)
@@ -62,7 +62,7 @@ def _banded_product(ab: Any, x: Any, upper: Any) -> Any:
     return np.sum(kept[..., None] * _entries(x, place), axis=-3)
 
 
-def _onto_bands(ab: Any, y: Any, x: Any, upper: Any) -> Any:
+def onto_bands(ab: Any, y: Any, x: Any, upper: Any) -> Any:
     """The bands of ``y @ x.T.conj()``."""
     _, place, inside = _places(ab, lambda r: r - upper)
     if x.ndim == 1:
@@ -71,7 +71,7 @@ def _onto_bands(ab: Any, y: Any, x: Any, upper: Any) -> Any:
     return np.where(inside, np.sum(products, axis=-1), 0.0)
 
 
-def _adjoint_bands(ab: Any, lower: Any, upper: Any) -> Any:
+def adjoint_bands(ab: Any, lower: Any, upper: Any) -> Any:
     """The bands of the adjoint matrix, which has ``lower`` of them above the diagonal."""
     row, place, inside = _places(ab, lambda r: r - lower)
     return np.where(inside, conjugated(ab)[..., lower + upper - row, place], 0.0)
@@ -81,7 +81,7 @@ def _banded_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
     (ab_dot, b_dot), (ab, _), (x,) = tangents, args, outs
     right = b_dot
     if ab_dot is not None:
-        change = _banded_product(ab_dot, x, params["upper"])
+        change = banded_product(ab_dot, x, params["upper"])
         right = -change if b_dot is None else b_dot - change
     return (apply(solve_banded, ab, right, **params),)
 
@@ -90,9 +90,9 @@ def _banded_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, 
 def _banded_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_bar,), (ab, _), (x,) = cotangents, args, outs
     lower, upper = params["lower"], params["upper"]
-    turned = _adjoint_bands(ab, lower, upper)
+    turned = adjoint_bands(ab, lower, upper)
     b_bar = apply(solve_banded, turned, x_bar, **{**params, "lower": upper, "upper": lower})
-    return -_onto_bands(ab, b_bar, x, upper), b_bar
+    return -onto_bands(ab, b_bar, x, upper), b_bar
 
 
 def _dominant_row(row: int, *shape: int, dtype: str = "f8") -> Drawn:
@@ -121,7 +121,7 @@ solve_banded = opaque(
 )
 
 
-def _bands(ab: Any, name: str) -> Array:
+def given_bands(ab: Any, name: str) -> Array:
     ab = FUNCTIONS[np.asarray](ab)
     if ab.ndim < 2:
         message = f"scipy.linalg.{name}: bands are the rows of a matrix"
@@ -142,7 +142,7 @@ def _solve_banded(
 ) -> Any:
     check_hints("solve_banded", {"overwrite_ab": overwrite_ab, "overwrite_b": overwrite_b})
     lower, upper = (known_int(k, "A number of diagonals") for k in l_and_u)
-    ab, b = _bands(ab, "solve_banded"), sides(b, "solve_banded")
+    ab, b = given_bands(ab, "solve_banded"), sides(b, "solve_banded")
     rows = current().dims.resolve(ab.dims[-2])
     if isinstance(rows, int) and rows != lower + upper + 1:
         raise ValueError(
@@ -156,23 +156,23 @@ def _solve_banded(
 # Hermitian matrices that are positive definite: the diagonal, and bands on one side of it
 
 
-def _lower_half(ab: Any, lower: bool) -> Any:
+def lower_half(ab: Any, lower: bool) -> Any:
     """Bands below the diagonal, of those on either side; and back."""
-    return ab if lower else _adjoint_bands(ab, 0, ab.shape[-2] - 1)
+    return ab if lower else adjoint_bands(ab, 0, ab.shape[-2] - 1)
 
 
-def _both_halves(low: Any) -> Any:
+def both_halves(low: Any) -> Any:
     """All bands, of the diagonal, whose real part is read, and those below it."""
     if low.dtype.kind == "c":
         low = np.concatenate([np.real(low[..., :1, :]) + 0j, low[..., 1:, :]], axis=-2)
-    above = _adjoint_bands(low, low.shape[-2] - 1, 0)
+    above = adjoint_bands(low, low.shape[-2] - 1, 0)
     return np.concatenate([above[..., :-1, :], low], axis=-2)
 
 
-def _one_half(bands: Any, width: Any) -> Any:
+def one_half(bands: Any, width: Any) -> Any:
     """The cotangent of the diagonal and the bands below it, by that of all bands."""
     above = bands[..., : width + 1, :]
-    turned = _adjoint_bands(above, 0, width)
+    turned = adjoint_bands(above, 0, width)
     diagonal = np.real(bands[..., width : width + 1, :])
     below = bands[..., width + 1 :, :] + turned[..., 1:, :]
     return np.concatenate([diagonal, below], axis=-2)
@@ -182,8 +182,8 @@ def _hermitian_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
     (ab_dot, b_dot), (ab, _), (x,) = tangents, args, outs
     right = b_dot
     if ab_dot is not None:
-        bands = _both_halves(_lower_half(ab_dot, params["lower"]))
-        change = _banded_product(bands, x, ab.shape[-2] - 1)
+        bands = both_halves(lower_half(ab_dot, params["lower"]))
+        change = banded_product(bands, x, ab.shape[-2] - 1)
         right = -change if b_dot is None else b_dot - change
     return (apply(solveh_banded, ab, right, **params),)
 
@@ -192,9 +192,9 @@ def _hermitian_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 def _hermitian_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     (x_bar,), (ab, _), (x,) = cotangents, args, outs
     b_bar, width = apply(solveh_banded, ab, x_bar, **params), ab.shape[-2] - 1
-    bands = _onto_bands(_both_halves(ab), b_bar, x, width)
-    low_bar = -_one_half(bands, width)
-    return low_bar if params["lower"] else _adjoint_bands(low_bar, width, 0), b_bar
+    bands = onto_bands(both_halves(ab), b_bar, x, width)
+    low_bar = -one_half(bands, width)
+    return low_bar if params["lower"] else adjoint_bands(low_bar, width, 0), b_bar
 
 
 solveh_banded = opaque(
@@ -227,7 +227,7 @@ def _solveh_banded(
     check_finite: Any = True,
 ) -> Any:
     check_hints("solveh_banded", {"overwrite_ab": overwrite_ab, "overwrite_b": overwrite_b})
-    ab, b = _bands(ab, "solveh_banded"), sides(b, "solveh_banded")
+    ab, b = given_bands(ab, "solveh_banded"), sides(b, "solveh_banded")
     how = {"lower": flag(lower, "lower"), "check_finite": flag(check_finite, "check_finite")}
     return on_stacks(solveh_banded, ab, b, **how)
 
