@@ -158,7 +158,7 @@ NUMPY = {
     "triu_indices": "x[:, :3][np.triu_indices(3)]",
     "triu_indices_from": "x[:, :3][np.triu_indices_from(x[:, :3])]",
     "trim_zeros": "np.trim_zeros(x[0])",
-    "union1d": "np.union1d(x, x)",
+    "union1d": "np.union1d(x, x[0])",
     "unpackbits": "np.unpackbits(np.uint8([1]))",
     "unravel_index": "np.unravel_index(i, (3, 4))[0]",
     "vander": "np.vander(x[0], 3)",
@@ -279,16 +279,13 @@ REFUSED = {
 # why what could have a rule has none
 WITHOUT = {
     "the length of its result depends on the data": (
-        *("np.intersect1d", "np.setdiff1d", "np.setxor1d", "np.trim_zeros", "np.union1d"),
+        "np.trim_zeros",
         *("np.unique_all", "np.unique_counts", "np.unique_inverse", "np.unique_values"),
     ),
     "it works on bits": ("np.packbits", "np.unpackbits", "np.bitwise_count"),
     "it drops leading zeros, so the length of its result depends on the data: use np.convolve": (
         *("np.polymul", "np.polydiv"),
     ),
-    "it drops leading zeros, so the length of its result depends on the data": ("np.roots",),
-    "its derivative is not in NumPy: use scipy.special.i0": ("np.i0",),
     "it raises an error for values of the data": ("np.asarray_chkfinite",),
-    "it is about the layout of memory": ("np.asfortranarray", "np.require"),
-    "its dtype depends on the data": ("np.real_if_close",),
+    "it is about the layout of memory": ("np.asfortranarray",),
 }

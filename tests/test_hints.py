@@ -42,7 +42,6 @@ HINTS = {
     "a text": (said, "return the number"),
     "nothing": (nothing, "return the number"),
     "masked arrays": (lambda x: np.ma.masked_less(x, 2.0).sum(), "np.where(mask, x, 0.0)"),
-    "roots": (lambda x: np.abs(np.roots(x)).sum(), "np.linalg.eigvals of the companion matrix"),
     "strides": (
         lambda x: np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)).sum(),
         "np.lib.stride_tricks.sliding_window_view",

@@ -95,7 +95,7 @@ def is_own(function: Any) -> bool:
 
 
 _LIBRARY = "calque.transpiler.frontend.library"
-_TWINS = (f"{_LIBRARY}.polyfills", f"{_LIBRARY}.number_polyfills")
+_TWINS = (f"{_LIBRARY}.polyfills", f"{_LIBRARY}.number_polyfills", f"{_LIBRARY}.numpy_polyfills")
 
 
 def is_twin(function: FunctionType) -> bool:

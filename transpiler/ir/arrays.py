@@ -233,6 +233,8 @@ class Array:
             self._base.replace(primitive.view_back(self._base, new, *map(_wrap, rest), **params))
             return
         builder = current()
+        if id(self) in builder.read_only:
+            raise ValueError("assignment destination is read-only")
         for lent in (self.lent, *(p.lent for p in self.partners)):
             for leaf in lent.leaves:
                 builder.stored[leaf] = builder.stored.get(leaf, frozenset()) | lent.beside

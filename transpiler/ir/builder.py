@@ -88,6 +88,7 @@ class Builder(Sizes):
         self.imports: dict[str, str] = {}
         self.kinds: dict[Var, frozenset[type]] = {}  # of arguments: their classes in plain Python
         self.celled: dict[Var, frozenset[type]] = {}  # those of other cells of one version
+        self.read_only: dict[int, Array] = {}  # cells that the program forbids to store into
         self.linked: list[weakref.ref[Array]] = []  # cells that may share memory with others
         self.quiet = False  # arithmetic is defined everywhere: no warning, and no slope
         self.axes: dict[Any, Any] = {}  # the named axes in scope: name -> NamedAxis

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import ShapeError, UnsupportedFunction
+from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import Primitive, apply, finish, implements, register, scale
@@ -115,12 +115,19 @@ def _is_no_view(*args: Any, subscripts: str, **options: Any) -> bool:
     return len(args) > 1 or set(terms[0]) != set(output)
 
 
-def _store_through(base: Array, new: Array, **params: Any) -> Array:
-    raise UnsupportedFunction(
-        "This result of np.einsum is a view of its operand.",
-        current().origin,
-        "store into the operand itself, or into a .copy()",
-    )
+def _stored_through(base: Array, new: Array, *, subscripts: str, **options: Any) -> Array:
+    """The operand where a view of it, whose axes it picked and permuted, has these elements."""
+    terms, output = expand(subscripts, [base.ndim])
+    if len(set(terms[0])) == len(terms[0]):
+        return FUNCTIONS[np.transpose](new, [output.index(c) for c in terms[0]])
+    rank, changed = len(output), FUNCTIONS[np.copy](base)
+    places = []
+    for label, size in zip(terms[0], base.shape, strict=True):
+        around: list[Any] = [None] * rank
+        around[output.index(label)] = slice(None)
+        places.append(FUNCTIONS[np.arange](size)[tuple(around)])
+    changed[tuple(places)] = new
+    return changed
 
 
 einsum = register(
@@ -132,7 +139,7 @@ einsum = register(
         kind="multilinear",
         jvp=_einsum_jvp,
         vjp=_einsum_vjp,
-        view_back=_store_through,
+        view_back=_stored_through,
         copies=_is_no_view,
         samples=cases(
             case((2, 3), (3, 4), subscripts="ij,jk->ik"),

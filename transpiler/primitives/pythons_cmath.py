@@ -15,6 +15,7 @@ from calque.transpiler.ir.types import COMPLEX
 from calque.transpiler.primitives.base import apply, elementwise, implements, operand
 from calque.transpiler.primitives.pythons_math import is_close
 from calque.transpiler.primitives.scalars import m
+from calque.transpiler.primitives.transcendental import of_hyperbolic, of_sine
 
 
 def _number(value: Any, name: str) -> Any:
@@ -38,14 +39,14 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "sin": lambda z, y: np.cos(z),
     "cos": lambda z, y: -np.sin(z),
     "tan": lambda z, y: 1.0 + y * y,
-    "asin": lambda z, y: 1.0 / np.sqrt(1.0 - z * z),
-    "acos": lambda z, y: -1.0 / np.sqrt(1.0 - z * z),
+    "asin": lambda z, y: 1.0 / of_sine(z),
+    "acos": lambda z, y: -1.0 / of_sine(z),
     "atan": lambda z, y: 1.0 / (1.0 + z * z),
     "sinh": lambda z, y: np.cosh(z),
     "cosh": lambda z, y: np.sinh(z),
     "tanh": lambda z, y: 1.0 - y * y,
     "asinh": lambda z, y: 1.0 / np.sqrt(z * z + 1.0),
-    "acosh": lambda z, y: 1.0 / (np.sqrt(z - 1.0) * np.sqrt(z + 1.0)),
+    "acosh": lambda z, y: 1.0 / of_hyperbolic(z),
     "atanh": lambda z, y: 1.0 / (1.0 - z * z),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import Array, atom, current, wrap
+from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.primitives.guards import guarded, selected
 from calque.transpiler.primitives.selections import is_zero, same_condition
@@ -27,6 +27,8 @@ def scaled_where(cotangent: Any, slope: Any) -> Any:
     selects away is known from what defines the cotangent.
     """
     made = definition(cotangent)
+    if _has_known_infinity(slope) and isinstance(cotangent, Array):
+        return cotangent * FUNCTIONS[np.where](cotangent == 0, 0.0, slope)  # nothing reads it there
     if made is None or not isinstance(slope, Array):
         return scale(cotangent, slope)
     if made.primitive.arithmetic == "where":
@@ -36,6 +38,14 @@ def scaled_where(cotangent: Any, slope: Any) -> Any:
         if is_zero(first):
             return selected(condition, 0.0, scaled_where(second, slope))
     return guarded(scale(cotangent, slope))
+
+
+def _has_known_infinity(slope: Any) -> bool:
+    """True for an array of known numbers one of which is infinite."""
+    made = definition(slope)
+    if made is None or "value" not in made.params or slope.dtype.kind not in "fc":
+        return False
+    return bool(np.isinf(made.params["value"]).any())
 
 
 def scale(cotangent: Any, slope: Any) -> Any:

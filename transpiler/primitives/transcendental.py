@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import FUNCTIONS, known
+from calque.transpiler.ir.builder import FUNCTIONS, known, type_of
 from calque.transpiler.primitives.base import elementwise, implements
 
 _LN2, _LN10, _DEGREE = math.log(2.0), math.log(10.0), math.pi / 180.0
@@ -18,6 +18,20 @@ _INSIDE = [(-0.9, 0.9)]
 def _below(a: Any, y: Any) -> Any:
     finite = known(a) and not np.any(np.isinf(a))
     return a - y if finite else np.where(a == y, 0.0, a - y)
+
+
+def of_sine(x: Any) -> Any:
+    """The cosine of the angle with this sine; of a complex one on its side of the branch cuts."""
+    if type_of(x).dtype.kind != "c":
+        return np.sqrt(1.0 - x * x)
+    return np.sqrt(-(x - 1.0)) * np.sqrt(x + 1.0)
+
+
+def of_hyperbolic(x: Any) -> Any:
+    """The hyperbolic sine of the number with this hyperbolic cosine."""
+    if type_of(x).dtype.kind != "c":
+        return np.sqrt(x * x - 1.0)
+    return np.sqrt(x - 1.0) * np.sqrt(x + 1.0)
 
 
 exp = elementwise(np.exp, lambda x, y: y, "exp", smooth=True)
@@ -41,14 +55,14 @@ elementwise(np.cbrt, lambda x, y: 1.0 / (3.0 * y * y), "cbrt", domain=_POSITIVE)
 sin = elementwise(np.sin, lambda x, y: np.cos(x), "sin", smooth=True)
 cos = elementwise(np.cos, lambda x, y: -np.sin(x), "cos", smooth=True)
 elementwise(np.tan, lambda x, y: 1.0 + y * y, "tan", domain=[(-1.0, 1.0)])
-elementwise(np.arcsin, lambda x, y: 1.0 / np.sqrt(1.0 - x * x), "asin", domain=_INSIDE)
-elementwise(np.arccos, lambda x, y: -1.0 / np.sqrt(1.0 - x * x), "acos", domain=_INSIDE)
+elementwise(np.arcsin, lambda x, y: 1.0 / of_sine(x), "asin", domain=_INSIDE)
+elementwise(np.arccos, lambda x, y: -1.0 / of_sine(x), "acos", domain=_INSIDE)
 elementwise(np.arctan, lambda x, y: 1.0 / (1.0 + x * x), "atan", total=True, smooth=True)
 elementwise(np.sinh, lambda x, y: np.cosh(x), "sinh", smooth=True)
 elementwise(np.cosh, lambda x, y: np.sinh(x), "cosh", smooth=True)
 tanh = elementwise(np.tanh, lambda x, y: 1.0 - y * y, "tanh", total=True, smooth=True)
 elementwise(np.arcsinh, lambda x, y: 1.0 / np.sqrt(x * x + 1.0), "asinh", smooth=True)
-elementwise(np.arccosh, lambda x, y: 1.0 / np.sqrt(x * x - 1.0), "acosh", domain=[(1.5, 3.0)])
+elementwise(np.arccosh, lambda x, y: 1.0 / of_hyperbolic(x), "acosh", domain=[(1.5, 3.0)])
 elementwise(np.arctanh, lambda x, y: 1.0 / (1.0 - x * x), "atanh", domain=_INSIDE)
 
 deg2rad, radians = (

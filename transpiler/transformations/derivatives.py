@@ -20,6 +20,7 @@ from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.frontend.values.descriptions import is_number
 from calque.transpiler.frontend.values.kinds import kinds_of
+from calque.transpiler.frontend.values.mixed_numbers import real_where_mixed
 from calque.transpiler.frontend.values.strings import RuntimeText
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, type_of
@@ -133,7 +134,7 @@ def _interpret_inner(
                     "return value, aux",
                 )
             result, aux = result
-        result, aux = listed(result), listed(aux)
+        result, aux = real_where_mixed(listed(result), machine.reversing), listed(aux)
         result_leaves, result_structure = pytrees.flatten(result)
         block.results = [_atom(leaf) for leaf in result_leaves]
         block.results += [_atom(leaf) for leaf in pytrees.flatten(aux)[0]]

@@ -173,15 +173,6 @@ def accumulated_at(function: Any, array: Any, indices: Any, values: Any) -> None
         array[where] = function(array[where], given[k])
 
 
-def reduced(function: Any, array: Any, axis: int = 0) -> Any:
-    """``ufunc.reduce`` along one axis, in order."""
-    rows = np.moveaxis(np.asarray(array), axis, 0)
-    total = rows[0]
-    for k in range(1, rows.shape[0]):
-        total = function(total, rows[k])
-    return total
-
-
 def reduced_between(function: Any, array: Any, indices: Any, axis: int = 0) -> Any:
     """``ufunc.reduceat``."""
     rows, ends = np.moveaxis(np.asarray(array), axis, 0), list(indices)

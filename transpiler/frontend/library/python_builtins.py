@@ -26,6 +26,7 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     messages,
     nested_arguments,
     number_functions,
+    numpy_functions,
     orders,
     polyfills,
     process_state,
@@ -159,6 +160,8 @@ def _ordered(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any
 
 @builtin(set, frozenset)
 def _set(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    if args and isinstance(args[0], Array):
+        return numpy_functions.elements_of(machine, args[0], node)
     items = machine.known_items(args[0], node) if args else []
     if not known(items):
         raise UnsupportedSyntax("A set of run-time values is not supported.", machine.origin(node))

@@ -122,7 +122,6 @@ _LIBRARIES = {"numpy": "NumPy", "scipy": "SciPy"}
 
 _INSTEAD = {
     "np.nditer": "loop over x.ravel()",
-    "np.roots": "take np.linalg.eigvals of the companion matrix",
     "np.lib.stride_tricks.as_strided": "slice, or take np.lib.stride_tricks.sliding_window_view",
     **dict.fromkeys(("np.asmatrix", "np.bmat"), "compute with plain arrays, as A @ x"),
     "fractions.Fraction": "compute with floats",

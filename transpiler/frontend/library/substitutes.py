@@ -13,7 +13,7 @@ from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
 from calque.transpiler.frontend.comparisons import numeric
 from calque.transpiler.frontend.expressions import BINARY, UNARY
-from calque.transpiler.frontend.library import polyfills
+from calque.transpiler.frontend.library import numpy_polyfills, polyfills
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Known
@@ -66,7 +66,9 @@ for _ufunc in {f for f in FUNCTIONS if isinstance(f, np.ufunc) and f.nin == 2 an
     if _ufunc not in (np.add, np.subtract):
         BUILTINS[_ufunc.at] = _method(_ufunc, polyfills.accumulated_at, ())
     if _ufunc.signature is None and (_ufunc, "reduce") not in FUNCTIONS:
-        BUILTINS[_ufunc.reduce] = _method(_ufunc, polyfills.reduced, ("axis",))
+        options = ("axis", "keepdims", "initial")
+        BUILTINS[_ufunc.reduce] = _method(_ufunc, numpy_polyfills.reduced, options)
+        BUILTINS[_ufunc.accumulate] = _method(_ufunc, numpy_polyfills.accumulated, ("axis",))
     if (_ufunc, "reduce") in FUNCTIONS:
         BUILTINS[_ufunc.reduceat] = _method(_ufunc, polyfills.reduced_between, ("axis",))
 

@@ -14,6 +14,7 @@ import numpy as np
 from calque.transpiler.errors import SpecializationNeeded
 from calque.transpiler.frontend.values.kinds import Unread, kinds_of
 from calque.transpiler.ir.builder import ATTRIBUTES, Array, current
+from calque.transpiler.primitives.base import implements
 
 _KEPT = ("owndata", "c_contiguous", "f_contiguous", "writeable", "aligned")
 _FLAGS = {
@@ -102,3 +103,13 @@ def _attribute(name: str) -> Callable[[Array], Any]:
 
 for _name in ("base", "flags"):
     ATTRIBUTES[_name] = _attribute(_name)
+
+
+@implements(method="setflags")
+def set_flags(x: Array, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    """``x.setflags(write=...)``: from now on a store is an error, or none."""
+    cell = x.root()
+    if write is not None:
+        current().read_only.pop(id(cell), None)
+        if not write:
+            current().read_only[id(cell)] = cell

@@ -208,7 +208,25 @@ def converted(value: Any, t: ArrayType) -> Any:
     if not isinstance(value, Array):
         with np.errstate(all="ignore"):
             return _PYTHON[t.dtype.kind](value) if t.weak else t.dtype.type(value)
+    if value.dtype.kind == "c" and t.dtype.kind != "c":
+        value = FUNCTIONS[np.real](value)  # no other class is complex there
     return FUNCTIONS[_PYTHON[t.dtype.kind]](value) if t.weak else FUNCTIONS["cast"](value, t.dtype)
+
+
+def real_where_mixed(result: Any, wanted: bool) -> Any:
+    """A result that is complex on some paths, as the real number of the others if so wanted.
+
+    At run time an error where it is complex: a reverse sweep starts from a real number.
+    """
+    if not wanted or not isinstance(result, MixedNumber) or len(result.alternatives) != 2:
+        return result
+    real = [k for k, a in enumerate(result.alternatives) if a.type.dtype.kind != "c"]
+    if len(real) != 1:
+        return result
+    result.require_classes()
+    message = "the result is complex here, and real on other paths: take its .real"
+    raise_where(apply(not_, result.is_alternative(real[0])), TypeError(message))
+    return result.alternative(real[0])
 
 
 def exactly(number: MixedNumber) -> Array:
