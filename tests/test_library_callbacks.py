@@ -210,16 +210,17 @@ def test_the_ways_of_sparse_matrices_work() -> None:
 
 
 def test_a_key_that_the_run_knows() -> None:
-    def heaped(x: Any) -> Any:
+    def heaped(x: Any, table: Any) -> Any:
         import heapq
 
         heap: list[Any] = []
-        table = {0: 1.0, 1: 2.0, 2: 4.0}
         for i in range(3):
             heapq.heappush(heap, (x[i], i))
         value, i = heapq.heappop(heap)
         return value * table[i]
 
+    found = grad(lambda x: heaped(x, {0: 1.0, 1: 2.0, 2: 4.0}))(np.array([3.0, 1.0, 2.0]))
+    np.testing.assert_array_equal(found, [0.0, 2.0, 0.0])
     with pytest.raises(calque.transpiler.errors.NeedsKnownValue) as caught:
-        grad(heaped)(np.array([3.0, 1.0, 2.0]))
+        grad(lambda x: heaped(x, {0: 1.0, 1: [2.0], 2: ()}))(np.array([3.0, 1.0, 2.0]))
     assert caught.value.hint == "make the values an array, and the key an index into it"

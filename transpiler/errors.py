@@ -246,6 +246,14 @@ class UnrollingNeeded(Exception):
         self.origin = origin
 
 
+class OutsideChanged(Exception):
+    """Internal: a captured list, dict or set is changed; ``trace`` starts again, and follows it."""
+
+    def __init__(self, name: str, read: Any, origin: Origin | None):
+        super().__init__("a container outside is changed")
+        self.name, self.read, self.origin = name, read, origin
+
+
 class ClassesNeeded(Exception):
     """Internal: the class of a number that differs between paths is asked for; start again."""
 

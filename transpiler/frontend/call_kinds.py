@@ -7,8 +7,15 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
-from calque.transpiler.frontend.callables import is_in, is_library, is_own, is_twin
+from calque.transpiler.frontend.callables import (
+    is_in,
+    is_interpreted,
+    is_library,
+    is_own,
+    is_twin,
+)
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, Calls
+from calque.transpiler.frontend.guarding import is_guarded
 from calque.transpiler.frontend.library.container_methods import container_method
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
@@ -104,8 +111,13 @@ class CallKinds(Calls):
 
     def _wrapper(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         wrapped = function.__wrapped__
-        if wrapped is None or known((args, list(kwargs.values()))):
+        if wrapped is None:
             return NEXT
+        if known((args, list(kwargs.values()))):
+            if not is_interpreted(wrapped):
+                return NEXT
+            if is_guarded(self, wrapped, node):
+                return self.native(wrapped, args, kwargs, node)  # what a cache keeps may be old
         return self.call_value(wrapped, args, kwargs, node)
 
 

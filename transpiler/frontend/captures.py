@@ -139,8 +139,7 @@ class Captures(Machine):
         if isinstance(value, (list, tuple, dict)) and not isinstance(value, RecordedList):
             return self._lift_container(value, name, read)
         if isinstance(value, set):
-            self.guards.append(Guard(step(contents, read), contents(value)))
-            return value
+            return self._lift_set(value, name, read)
         varying = self.settings.varying
         if varying and may_be_input(value) and read.place in varying:
             return self._number(value, name, read)
@@ -237,6 +236,16 @@ class Captures(Machine):
         self.around.discard(id(value))
         self.lifted[id(value)] = (value, new)
         self.foreign[id(new)] = new
+        self.outside.paths[id(new)] = name, read
+        return new
+
+    def _lift_set(self, value: set[Any], name: str, read: Path) -> Any:
+        if id(value) in self.lifted:
+            return self.lifted[id(value)][1]
+        self.guards.append(Guard(step(contents, read), contents(value)))
+        new = set(value) if read.place in self.settings.outside else value
+        self.lifted[id(value)], self.foreign[id(new)] = (value, new), new
+        self.outside.paths[id(new)] = name, read
         return new
 
 

@@ -83,9 +83,11 @@ UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
 
 
 KEY, NEW_KEY, ELEMENT = "A key", "A key of what is stored", "An element of a set"
+CACHED = "The key under which a cache outside the function keeps a value"
 _INSTEAD_OF = {
     KEY: "make the values an array, and the key an index into it",
     NEW_KEY: "append the values to a list, or store them into an array",
+    CACHED: "use functools.lru_cache, which is passed over, or call what is cached directly",
     ELEMENT: "keep a list, or take np.unique of an array",
 }
 

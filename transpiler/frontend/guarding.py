@@ -99,6 +99,15 @@ def guard_function(machine: Machine, function: Any, node: Any) -> None:
         )
 
 
+def is_guarded(machine: Machine, function: Any, node: Any) -> bool:
+    """True if all that a function reads outside is guarded; False where that cannot be."""
+    try:
+        guard_function(machine, function, node)
+    except ImpureFunction:
+        return False
+    return True
+
+
 def _refuse_unseen(machine: Machine, what: str, node: Any) -> None:
     machine.fail(
         ImpureFunction,

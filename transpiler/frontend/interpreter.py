@@ -23,6 +23,7 @@ from calque.transpiler.errors import (
     ImpureFunction,
     IndexOutOfRange,
     Origin,
+    OutsideChanged,
     ShapeError,
     SpecializationNeeded,
     UndefinedOnPath,
@@ -156,6 +157,10 @@ class State(Captures):
                 f"{what} changes an object of which another name may, or may not, be an alias.",
                 "make a copy of it before the branch or the loop",
             )
+        if id(value) in self.outside.containers:
+            self.outside.containers[id(value)].origin = self.origin(node)
+        if id(value) in self.foreign and id(value) in self.outside.paths:
+            raise OutsideChanged(*self.outside.paths[id(value)], self.origin(node))
         if id(value) in self.foreign or (
             id(value) not in self.owned and not isinstance(value, Array)
         ):

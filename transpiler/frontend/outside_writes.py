@@ -19,7 +19,12 @@ from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.machine import NEXT, Machine
 from calque.transpiler.frontend.paths import of_object, step
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
-from calque.transpiler.frontend.values.containers.outside_kinds import Place, Written
+from calque.transpiler.frontend.values.containers.list_kinds import rows_of
+from calque.transpiler.frontend.values.containers.outside_kinds import (
+    ChangedContainer,
+    Place,
+    Written,
+)
 from calque.transpiler.frontend.values.descriptions import same_constant
 from calque.transpiler.frontend.values.mutable_objects import is_from_library
 from calque.transpiler.ir import core, pytrees
@@ -119,8 +124,50 @@ def written_value(machine: Machine, place: Place, node: Any) -> Any:
     return machine.checked(value, place[1], node)
 
 
+def follow_outside(machine: Machine, function: Any) -> None:
+    """Let the captured containers that the program is known to change be the program's own."""
+    for name, read, origin in machine.settings.outside.values():
+        copy = machine.own(machine.lift(read.read(function), name, read))
+        del machine.foreign[id(copy)]
+        first = _contents(copy)
+        machine.outside.containers[id(copy)] = ChangedContainer(copy, name, first, set(), origin)
+
+
+def _contents(container: Any) -> dict[Any, Any]:
+    """The elements of a container by their places."""
+    if isinstance(container, set):
+        return {element: element for element in container}
+    return dict(kind_of(container).now(container))
+
+
+def _settle_container(machine: Machine, changed: ChangedContainer) -> None:
+    """Refuse a container that holds something else now, unless it is a cache."""
+    now, first = _contents(changed.copy), changed.first
+    stays = rows_of(changed.copy) is None and list(now)[: len(first)] == list(first)
+    stays = stays and all(_is_same(now[k], v) for k, v in first.items())
+    new = [k for k in now if k not in first]
+    if stays and isinstance(changed.copy, dict) and changed.asked.issuperset(new):
+        if not any(depends_on_arguments(machine, now[k]) for k in new):
+            return  # a cache
+        raise ImpureFunction(
+            f"{changed.name} lives outside the function, and would keep what depends on the "
+            "arguments of this call.",
+            changed.origin,
+            "compute it in each call, and keep what is always the same only",
+        )
+    if not stays or new:
+        raise ImpureFunction(
+            f"This changes {changed.name}, which lives outside the function; generated code could "
+            "not do that once per call.",
+            changed.origin,
+            "return the new value, or work on a copy made inside the function",
+        )
+
+
 def settle_outside(machine: Machine) -> None:
     """Check what the program leaves in places outside, and store what it leaves there for good."""
+    for changed in machine.outside.containers.values():
+        _settle_container(machine, changed)
     left: list[tuple[Written, Any]] = []
     for place, written in machine.outside.written.items():
         now = kind_of(machine.outside).read(machine.outside, place)

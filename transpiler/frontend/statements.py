@@ -21,7 +21,7 @@ from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.leaving_statements import surely_leaves
 from calque.transpiler.frontend.control.tagged_reads import TaggedReads
 from calque.transpiler.frontend.control.tries import as_branch
-from calque.transpiler.frontend.expressions import BINARY, NEW_KEY
+from calque.transpiler.frontend.expressions import BINARY, CACHED, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
@@ -242,7 +242,8 @@ class Statements(TaggedReads):
         if isinstance(container, list):
             self.replace_element(container, index, value, node)
         elif isinstance(container, dict):
-            container[self.hashable(index, node, NEW_KEY)] = value
+            what = CACHED if id(container) in self.outside.containers else NEW_KEY
+            container[self.hashable(index, node, what)] = value
         else:
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
 

@@ -16,6 +16,7 @@ from calque.transpiler.errors import (
     CalqueError,
     ClassesNeeded,
     NeedsKnownValue,
+    OutsideChanged,
     SpecializationNeeded,
     UndefinedOnPath,
     UnrollingNeeded,
@@ -28,7 +29,7 @@ from calque.transpiler.frontend.guarding import Guard, guard_known
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.library.python_builtins import Interpreter
 from calque.transpiler.frontend.machine import Completion, Settings
-from calque.transpiler.frontend.outside_writes import settle_outside
+from calque.transpiler.frontend.outside_writes import follow_outside, settle_outside
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.containers.list_kinds import rows_of
@@ -112,7 +113,12 @@ def trace(
             machine.read_by_paths(copy)
         try:
             with stage(READING, machine.builder):
+                given = function if copy is None else copy.function
+                follow_outside(machine, given)
                 return _attempt(machine, function, leaf_types, leaf_values, unflatten, contiguous)
+        except OutsideChanged as found:
+            outside = policy.outside | {found.read.place: (found.name, found.read, found.origin)}
+            policy = replace(policy, outside=outside)
         except ClassesNeeded:
             policy = replace(policy, telling=True)
         except (BranchMismatch, NeedsKnownValue, SpecializationNeeded) as error:

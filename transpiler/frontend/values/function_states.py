@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from calque.transpiler.frontend.values.mutable_objects import Same, is_from_library, state
+from calque.transpiler.frontend.values.mutable_objects import CACHING, Same, is_from_library, state
 
 
 def function_state(function: Any) -> Any:
@@ -37,6 +37,8 @@ class _FunctionState:
         if isinstance(value, functools.partial):
             given = (*value.args, *value.keywords.values())
             return (self.of(value.func), tuple(value.keywords), *map(self.of, given))
+        if isinstance(value, CACHING):
+            return self.of(value.__wrapped__)
         if isinstance(value, MethodType):
             return (self.of(value.__func__), self.of(value.__self__))
         if not isinstance(value, FunctionType) or is_from_library(value):

@@ -49,6 +49,9 @@ def note_unsure(machine: Machine, container: Any, key: Any, value: Any) -> None:
 
 def check_key(machine: Machine, container: Any, key: Any, node: Any) -> None:
     """Refuse a read of a key that a container has on some paths only."""
+    changed = machine.outside.containers.get(id(container))
+    if changed is not None:
+        changed.asked.add(key)
     value = kind_of(container).read(container, key)
     if value is MISSING or not unsure_key(machine, container, key, value):
         return

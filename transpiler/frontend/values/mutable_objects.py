@@ -36,7 +36,7 @@ _NAMED = (type, ModuleType, enum.Enum, np.ufunc, property, GetSetDescriptorType,
 _VALUES = (bool, int, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, np.dtype)
 _LIBRARY = sys.stdlib_module_names | {"builtins", "numpy", "scipy"}
 _ATTRIBUTES_ALONE = (SimpleNamespace, argparse.Namespace)  # read as instances of the user's classes
-_CACHING = type(functools.lru_cache(len))
+CACHING = type(functools.lru_cache(len))
 _MOST = 10_000  # objects within one, beyond which a call would take long to compare them
 
 
@@ -171,7 +171,7 @@ class _State:
             found = value.__reduce_ex__(4)
         except Exception:  # a lock, a generator: whatever it raises, nothing is told
             raise Unguarded from None
-        if isinstance(found, str) and not isinstance(value, _CACHING):
+        if isinstance(found, str) and not isinstance(value, CACHING):
             return [Same(value)]  # a function of C, known by its name
         if not isinstance(found, tuple):
             raise Unguarded

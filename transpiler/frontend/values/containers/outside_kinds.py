@@ -31,10 +31,23 @@ class Written:
     origin: Any = None  # of the last store
 
 
+@dataclass(eq=False)
+class ChangedContainer:
+    """A captured list, dict or set that the program changes: its copy, and what that held."""
+
+    copy: Any
+    name: str
+    first: dict[Any, Any]  # by place; of a set, its elements
+    asked: set[Any]  # the keys that were read
+    origin: Any = None  # of the last change
+
+
 class OutsidePlaces:
     """The places that the program has written so far, and what they hold now."""
 
     def __init__(self) -> None:
+        self.containers: dict[int, ChangedContainer] = {}  # by the ids of the copies
+        self.paths: dict[int, tuple[str, Any]] = {}  # to captured ones, by the ids of the copies
         self.held: dict[Place, Any] = {}
         self.written: dict[Place, Written] = {}
         self.asked: dict[Place, Any] = {}  # the places that were read, with their owners
@@ -53,7 +66,8 @@ class OutsidePlacesKind(Container):
         return dict(value.held), value.written
 
     def within(self, value: OutsidePlaces, content: Any) -> Iterable[Any]:
-        return self.locations(content).values()
+        copies = (changed.copy for changed in value.containers.values())
+        return [*self.locations(content).values(), *copies]
 
     def locations(self, content: Any) -> dict[Any, Any]:
         held, written = content
