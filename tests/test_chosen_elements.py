@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler.errors import AliasUndecided, NeedsKnownValue
+from calque.transpiler.errors import AliasUndecided, BranchMismatch, NeedsKnownValue
 
 HEIGHTS = [0.0, 1.1, 2.0, 3.2]
 SLOPES = [-6.5, 0, 1.0, 2]  # integers and floats
@@ -26,6 +26,14 @@ WIDTHS = [np.float32(0.5), np.float32(0.25)]
 BY_ZONE = {1: 1.5, 2: 2.5, 3: 7.0}
 BY_HALF = {0.5: 2.0, 1.5: 3, 2.5: 4.0}
 BY_WHEN = {"begin": 1, "end": 0, 0: 3, 1: 4}
+
+
+LETTERS = "ABBC"
+NAMES = ["low", "middle", "high"]
+BY_NAME = {"low": 1.5, "middle": 2.5, "high": 7.0}
+FUNCTIONS = (np.sin, np.cosh, lambda v: v * v)
+BY_RULE = {0: np.tanh, 1: "cube", 2: None}
+OF_SEVERAL_LENGTHS = [(1.0,), (2.0, 3.0), (1.0, 2.0, 3.0)]
 
 
 class Layer(NamedTuple):
@@ -156,7 +164,59 @@ def in_a_loop(x):
     return total
 
 
+def letter_unread(x):
+    letter = LETTERS[int(x)]
+    return x * x, letter
+
+
+def of_a_letter(x):
+    value, _ = letter_unread(x)
+    return value
+
+
+def letter_compared(x):
+    letter = LETTERS[int(x)]
+    if letter == "A":
+        return x * 2
+    return x * x if letter in ("B", "D") else x
+
+
+def letter_in_order(x):
+    return x * 2 if LETTERS[int(x)] < "B" else x * x
+
+
+def by_a_name(x):
+    return BY_NAME[NAMES[int(x)]] * x
+
+
+def names_in_a_loop(x):
+    total = 0.0
+    for v in np.array([0.2, 1.1, 2.7]) * x / 1.8:
+        total += BY_NAME[NAMES[int(v)]] * v
+    return total
+
+
+def of_functions(x):
+    return FUNCTIONS[int(x)](x)
+
+
+def by_a_rule(x):
+    rule = BY_RULE[int(x)]
+    if rule is None:
+        return x
+    return x * x * x if rule == "cube" else rule(x)
+
+
+def lengths(x):
+    total = 0.0
+    for a in OF_SEVERAL_LENGTHS[int(x)]:
+        total += a * x
+    return total
+
+
 PROGRAMS = [
+    *(of_a_letter, letter_compared, letter_in_order, by_a_name, names_in_a_loop, of_functions),
+    *(by_a_rule, lengths),
     *(of_two_classes, found_by_a_test, found_by_a_while, found_by_bisection, found_by_a_key),
     *(found_by_numpy, unpacked, named, row, local_rows, arrays, nested, perhaps_none),
     *(all_the_same, from_the_end, from_a_dict, from_halves, among_texts, with_a_default),
@@ -212,6 +272,10 @@ def third_same(x):
         (eighth, -5.0, IndexError),
         (third_pair, 3.0, IndexError),
         (third_same, 3.0, IndexError),
+        (letter_compared, 4.0, IndexError),
+        (letter_compared, -5.0, IndexError),
+        (of_functions, 3.0, IndexError),
+        (by_a_rule, 3.0, KeyError),
         (third_same, -4.0, IndexError),
     ],
 )
@@ -272,6 +336,20 @@ def stored_original(x):
 
 def of_several_lengths(x):
     return sum([[1.0], [2.0, 3.0]][int(x)]) * x
+
+
+def gives_a_letter(x):
+    return letter_unread(x)
+
+
+def joins_a_letter(x):
+    return len(LETTERS[int(x)] + "A") * x, "zone " + LETTERS[int(x)]
+
+
+@pytest.mark.parametrize("fn", [gives_a_letter, joins_a_letter])
+def test_a_text_that_leaves(fn: Callable[[float], Any]) -> None:
+    with pytest.raises(BranchMismatch, match=r"(?s)LETTERS\[int\(x\)\].*return its index"):
+        calque.jit(fn)(0.5)
 
 
 @pytest.mark.parametrize(

@@ -347,8 +347,8 @@ def name_never_bound(x):
 
 @refused("NeedsKnownValue")
 def list_index_from_data(x):
-    steps = [np.sin, np.cos]
-    return np.sum(steps[int(x[0] * 2.0)](x))  # <- here
+    rows = [[x[1]], [x[1], x[2]]]
+    return sum(rows[int(x[0] * 2.0)])  # <- here
 
 
 @refused("NeedsKnownValue")

@@ -24,6 +24,7 @@ from calque.transpiler.frontend.control.chosen_elements import (
     common_description,
     element_at,
     looked_up,
+    may_be_tagged,
     value_under,
 )
 from calque.transpiler.frontend.library.polyfills import joined_lists
@@ -307,16 +308,17 @@ class Expressions(Comparisons):
         if isinstance(value, dict):
             found = self.looked_up(value, index, node)
             if found is not None:
-                return value_under(self, found, index, node)
+                return self.checked(value_under(self, found, index, node), "this value", node)
             index = self.hashable(index, node)
         if isinstance(value, dict) and kind_of(value).lacking(value) is MISSING:
             check_key(self, value, index, node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
-        if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple)):
+        if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple, str)):
             index = self._known_index(index, value, node)
             if isinstance(index, Array):
-                return element_at(self, value, index, node)
+                found = element_at(self, value, index, node)
+                return self.checked(found, "this element", node)
         if not isinstance(value, (list, tuple, dict, str, range)) and not isinstance(value, type):
             method = getattr(type(value), "__getitem__", None)
             if method is not None:
@@ -338,7 +340,9 @@ class Expressions(Comparisons):
             wanted = self.builder.needs_known(
                 index, "The index of a list", "make the list an array with np.array"
             )
-            if isinstance(wanted, SpecializationNeeded) or common_description(value) is None:
+            if isinstance(wanted, SpecializationNeeded):
+                raise wanted
+            if common_description(value) is None and not may_be_tagged(self, value, wanted):
                 raise wanted
             unrolled = self.loops_around() and not self.indexing
             if unrolled and not self._is_of_data(index.atom):
@@ -372,7 +376,7 @@ class Expressions(Comparisons):
         if isinstance(wanted, SpecializationNeeded) or lacking or type(table) is not dict:
             return None
         check_dict(table, node)
-        return looked_up(table, key)
+        return looked_up(self, table, key, wanted)
 
     def eval_Slice(self, node: Any) -> Any:
         """``a:b:c`` within a subscript."""

@@ -15,13 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import SpecializationNeeded
+from calque.transpiler.errors import BranchMismatch, NeedsKnownValue, SpecializationNeeded
 from calque.transpiler.frontend.control.raising import Raising
 from calque.transpiler.frontend.control.value_join import coerce, widen
 from calque.transpiler.frontend.machine import Completion, Machine
 from calque.transpiler.frontend.values.containers.container_kinds import is_mutable, kind_of
-from calque.transpiler.frontend.values.descriptions import Clash, Description, describe, is_number
+from calque.transpiler.frontend.values.descriptions import (
+    Clash,
+    Description,
+    describe,
+    is_number,
+    same_constant,
+)
 from calque.transpiler.frontend.values.mixed_numbers import converted
+from calque.transpiler.frontend.values.tagged import TaggedValue, can_be_tagged
 from calque.transpiler.ir.arrays import link
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, type_of, wrap
 from calque.transpiler.ir.types import ArrayType
@@ -61,10 +68,43 @@ def _of_one_shape(column: tuple[Any, ...]) -> bool:
     return False
 
 
-def element_at(machine: Machine, values: Sequence[Any], place: Array, node: Any) -> Any:
-    """The value at a run-time place of several that ``common_description`` describes."""
+def may_be_tagged(machine: Machine, values: Sequence[Any], refused: Exception) -> bool:
+    """True if a run-time place may choose one of several texts, functions or the like, by tags.
+
+    Where values have no tags yet, ``refused`` asks for them, which is what is shown without.
+    """
+    if not values or not all(can_be_tagged(describe(value)) for value in values):
+        return False
+    if not machine.settings.tagging and isinstance(refused, NeedsKnownValue):
+        hint = refused.hint
+        if all(isinstance(value, str) for value in values):
+            hint = "compare the text with others here, or return its index"
+        raise BranchMismatch(refused.message, refused.origin, hint) from None
+    return machine.settings.tagging
+
+
+def _tagged(values: Sequence[Any], place: Any) -> Any:
+    """The value at a place, counted from the start, by tags that compare the place."""
+    ends = [k for k in range(1, len(values)) if not same_constant(values[k - 1], values[k])]
+    starts = [0, *ends]
+
+    def within(low: int, high: int) -> Any:
+        if low + 1 == high:
+            return values[starts[low]]
+        middle = (low + high) // 2
+        arms = within(low, middle), within(middle, high)
+        return TaggedValue(place < starts[middle], *arms, "run-time data decides which one it is")
+
+    return within(0, len(starts))
+
+
+def element_at(machine: Machine, values: Sequence[Any], place: Any, node: Any) -> Any:
+    """The value at a run-time place of several that have one description, or may have tags."""
     description = common_description(values)
-    assert description is not None
+    if description is None:
+        count = len(values)
+        _require_inside(machine, count, place, node)
+        return _tagged(values, FUNCTIONS[np.where](place < 0, place + count, place))
     columns = _columns(description, values)
     if not columns:
         _require_inside(machine, len(values), place, node)
@@ -125,17 +165,19 @@ class Lookup:
         return element_at(machine, self.values, self.place, node)
 
 
-def looked_up(table: dict[Any, Any], key: Array) -> Lookup | None:
+def looked_up(
+    machine: Machine, table: dict[Any, Any], key: Array, refused: Exception
+) -> Lookup | None:
     """The place of a number among the keys of a dict; None if it cannot be looked up."""
     numbers = {k: v for k, v in table.items() if is_number(k) and k == k}
     if any(isinstance(k, (complex, np.complexfloating)) for k in numbers) or key.dtype.kind == "c":
         return None
     if key.dtype.kind == "f" and any(abs(k) >= _EXACT and abs(k) != math.inf for k in numbers):
         return None
-    if not numbers or common_description(list(numbers.values())) is None:
-        return None
     keys = sorted(numbers)
     values = [numbers[k] for k in keys]
+    if common_description(values) is None and not may_be_tagged(machine, values, refused):
+        return None
     first, last = keys[0], keys[-1]
     if first == int(first) and [float(k) for k in keys] == [first + i for i in range(len(keys))]:
         return _by_difference(values, int(first), int(last), key)
