@@ -78,8 +78,8 @@ def count_from_outside(x):
 @refused("UnsupportedSyntax")
 def try_around_run_time_code(x):
     try:  # <- here
-        y = np.sum(np.log(x))  # <- here
-    except FloatingPointError:
+        y = np.sum(np.linalg.eigvalsh(np.outer(x, x)))  # <- here
+    except np.linalg.LinAlgError:
         y = 0.0
     return y
 
@@ -244,9 +244,9 @@ def aux_expected(x):
 
 
 @refused("BranchMismatch")
-def arms_give_pair_and_scalar(x):
+def arms_give_list_and_scalar(x):
     if x[0] > 0.0:  # <- here
-        y = (x[0], x[1])
+        y = [x[0], x[1]]
     else:
         y = x[2]
     return np.sum(y)
@@ -284,18 +284,12 @@ def result_is_none_on_one_path(x):
 
 
 @refused("BranchMismatch")
-def arms_give_different_strings(x):
+def arms_return_different_strings(x):
     if x[0] > 0.0:  # <- here
         kind = "sin"
     else:
         kind = "cos"
-    return np.sum(getattr(np, kind)(x))
-
-
-@refused("BranchMismatch")
-def arms_give_different_functions(x):
-    f = np.sin if x[0] > 0.0 else np.cos  # <- here
-    return np.sum(f(x))
+    return kind  # <- here
 
 
 @refused("BranchMismatch")
@@ -312,13 +306,6 @@ def rounds_change_the_rank(x):
     while np.sum(y) < 10.0:  # <- here
         y = x * 2.0 + np.sum(y) + 5.0  # <- here
     return np.sum(y)
-
-
-@refused("UndefinedVariable")
-def name_bound_in_one_arm(x):
-    if x[0] > 0.0:
-        y = x[1]
-    return y * 2.0  # <- here
 
 
 @refused("UndefinedVariable")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import ShapeError
+from calque.transpiler.errors import ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import (
     ATTRIBUTES,
     FUNCTIONS,
@@ -262,6 +262,13 @@ class Broadcast:
         for size in self.shape:
             total = total * size
         return total
+
+    def __iter__(self) -> Any:
+        raise UnsupportedFunction(
+            "The elements of np.broadcast are not iterated over.",
+            current().origin,
+            "iterate over the arrays of np.broadcast_arrays",
+        )
 
 
 @implements(np.broadcast)

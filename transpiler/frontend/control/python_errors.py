@@ -61,8 +61,9 @@ def _is_ours(error: Exception) -> bool:
     """True if the text of an error tells of the interpreter's own classes and names."""
     if isinstance(error, KeyError):
         return False
-    if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
-        return (type(error.obj).__module__ or "").split(".")[0] == "calque"
+    owner = type(getattr(error, "obj", None))
+    if isinstance(error, AttributeError) and (owner.__module__ or "").split(".")[0] != "calque":
+        return owner is type(None) and bool(_OURS.search(str(error)))
     return bool(_OURS.search(str(error)))
 
 
