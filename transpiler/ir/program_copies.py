@@ -74,21 +74,23 @@ class ProgramCopy:
 
     def _copy_made(self, value: Atom) -> None:
         """Copy the statements that compute a value, except those that have been copied."""
-        pending = [value]
+        pending, visited = [value], set()
         while pending:
             made = self._missing(pending[-1])
-            before = [] if made is None else [a for a in _read(made) if self._missing(a)]
-            if made is not None and not before:
-                self._copied(Block([made]))
-            if not before:
+            if made is None:
                 pending.pop()
-            pending += before
+            elif id(made) in visited:  # what it reads has been copied
+                self._copied(Block([made]))
+            else:
+                visited.add(id(made))
+                pending += [a for a in _read(made) if self._missing(a)]
 
     def _missing(self, value: Atom) -> Statement | None:
         """The statement that defines a value, if it has not been copied yet."""
         if not isinstance(value, Var) or value in self.mapping:
             return None
-        return self.old.definitions.get(value)
+        made = self.old.definitions.get(value)
+        return made if made is not None and value in made.outs else None  # a pass may have cut it
 
     # sizes
 
