@@ -8,6 +8,8 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
+import calque
+
 Case = tuple[Any, tuple[Any, ...]]
 RNG = np.random.default_rng(3)
 ENDS = np.array([0, 1, -1, 7, 2**31, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, 3037000500])
@@ -28,6 +30,15 @@ def generator(seeds, iterations: int):
 
 def of_scipy(x):
     return scipy.special.jv(1.5, x) * scipy.special.sici(x)[1] - scipy.special.zeta(x + 1.5)
+
+
+def incomplete(a):
+    betas = scipy.special.betainc(a, 1.3, 0.4) + scipy.special.betainc(1.3, a, 0.4)
+    return np.sum(scipy.special.gammainc(a, 1.3) + betas)
+
+
+def by_parameters(a):
+    return calque.grad(incomplete)(a)
 
 
 def whole_arithmetic(a, b):
@@ -294,6 +305,7 @@ CASES: list[Case] = [
     (between, (Z.astype(np.complex64),)),
     (chosen, (ANY[::-1].copy(),)),
     (of_scipy, (POSITIVE,)),
+    (by_parameters, (POSITIVE,)),
 ]
 # what plain NumPy refuses
 REFUSED: list[Case] = [

@@ -129,6 +129,30 @@ def test_the_modules_name_and_gradients(f: Any) -> None:
     np.testing.assert_allclose(calque.jit(g)(1.5, x), g(1.5, x), rtol=1e-12)
 
 
+def by_parameters(a, b, x):
+    incomplete = special.gammainc(a, b) + special.betainc(a, b, x) + special.betaincinv(b, a, x)
+    return np.sum(incomplete + special.gammainccinv(a, x) + special.polygamma(2, a))
+
+
+@no_fallback
+def test_slopes_by_parameters() -> None:
+    rng = np.random.default_rng(1)
+    a, b = np.exp(rng.uniform(-3.0, 4.0, (2, 200)))
+    x = rng.uniform(0.01, 0.99, 200)
+    ends = [np.array(v) for v in ([0.0, 1.0, np.inf], [1.0, 0.0, 2.0], [0.0, 1.0, 0.5])]
+    g = calque.grad(by_parameters, (0, 1, 2))
+    with np.errstate(all="ignore"):
+        for args in (a, b, x), ends:
+            for found, want in zip(calque.jit(g)(*args), g(*args), strict=True):
+                np.testing.assert_allclose(found, want, rtol=1e-9)
+        single = [v[:30].astype("f4") for v in (a, b, x)]
+        for found, want in zip(calque.jit(g)(*single), g(*single), strict=True):
+            assert found.dtype == want.dtype
+            np.testing.assert_allclose(found, want, rtol=2e-3)
+    text = calque.source(calque.jit(g), a, b, x)
+    assert "special." not in text.rpartition("\ndef ")[2] and "_by_" not in text
+
+
 def test_on_threads() -> None:
     x = np.random.default_rng(0).uniform(0.1, 30.0, 200_000)
 

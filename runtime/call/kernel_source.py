@@ -19,7 +19,8 @@ _FILES = (
     "kernels/kernel_errors",
     *(f"kernels/{name}" for name in ("complex_functions", "complex_power_functions")),
     *(f"kernels/{name}" for name in ("integer_functions", "kernel_functions")),
-    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "scipy_functions")),
+    *(f"kernels/{name}" for name in ("matrix_functions", "gamma_functions", "parameter_slopes")),
+    "kernels/scipy_functions",
 )
 # with what kernels are decorated, and what is called before they are defined
 _AHEAD = frozenset(

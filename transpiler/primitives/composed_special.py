@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
+from calque.transpiler.ir.core import Var
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.composed import Rule, composed
 from calque.transpiler.primitives.special import SPECIAL
@@ -28,6 +30,19 @@ def _product(logarithm: Callable[..., Any], harmless: float) -> Rule:
 
 composed(SPECIAL["xlogy"])(_product(np.log, 1.0))
 composed(SPECIAL["xlog1py"])(_product(np.log1p, 0.0))
+
+
+@composed(SPECIAL["polygamma"])
+def _polygamma(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """By the zeta function of two arguments, as SciPy has it; of a run-time order it stays."""
+    order, x = args
+    if isinstance(order, (Array, Var)) or type_of(x).dtype.kind == "c":
+        return None
+    x = FUNCTIONS["cast"](x, np.dtype(np.float64))
+    if order == 0:
+        return apply(SPECIAL["digamma"], x)
+    factor = (-1.0) ** (order + 1) * apply(SPECIAL["gamma"], order + 1.0)
+    return factor * apply(SPECIAL["zeta"], order + 1.0, x)
 
 
 @composed(SPECIAL["ndtr"])

@@ -42,7 +42,7 @@ IN_CUPY = frozenset(
     poch polygamma pseudo_huber psi rel_entr rgamma sindg tandg wright_bessel xlog1py xlogy y0 y1 yn
     zeta zetac""".split()
 )
-_LACKING = Lacking("compute it on the host, with SciPy")
+LACKING = Lacking("compute it on the host, with SciPy")
 # name in scipy.special -> its record
 SPECIAL: dict[str, Primitive] = {}
 _PI, _ROOT_PI, _ROOT_2PI = math.pi, math.sqrt(math.pi), math.sqrt(2.0 * math.pi)
@@ -86,7 +86,7 @@ def declare(
         arity=count,
         domain=domain or (),
         name=f"special.{name}",
-        **{"cupy": None if name in IN_CUPY else _LACKING, **facts},
+        **{"cupy": None if name in IN_CUPY else LACKING, **facts},
     )
     SPECIAL[name] = record
     if known:

@@ -121,7 +121,9 @@ def _multigammaln(a: Any, d: Any) -> Any:
 @means("scipy.special", "comb")
 def _comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:
     if exact:
-        no_derivative("special.comb with exact=True")()
+        if isinstance(N, Array) or isinstance(k, Array):
+            no_derivative("special.comb with exact=True")()
+        return Lazy("scipy.special", "comb")(N, k, exact=True, repetition=repetition)
     N, k = operand(N), operand(k)
     if repetition:
         return np.where((k == 0) & (N >= 0), 1.0, special("binom", N + k - 1, k))
@@ -131,6 +133,8 @@ def _comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> A
 
 @means("scipy.special", "factorial")
 def _factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
+    if exact and extend == "zero" and not isinstance(n, Array):
+        return Lazy("scipy.special", "factorial")(n, exact=True)
     if exact or extend != "zero":
         no_derivative("special.factorial with exact=True or extend")()
     n = operand(n)
@@ -312,12 +316,17 @@ def _reduced(phi: Any) -> tuple[Any, Any, Any]:
     return turns, np.sin(rest), np.cos(rest) ** 2
 
 
-def _ellipkinc(phi: Any, m: Any, y: Any) -> tuple[Any, Any]:
+def by_parameter_of_ellipkinc(phi: Any, m: Any) -> Any:
+    """The slope of the incomplete elliptic integral of the first kind by its parameter."""
     turns, s, c2 = _reduced(phi)
-    delta2 = 1.0 - m * s * s
-    within = s**3 * special("elliprd", c2, 1.0, delta2) / 6.0
+    within = s**3 * special("elliprd", c2, 1.0, 1.0 - m * s * s) / 6.0
     whole = chosen(turns == 0, 0.0, 2.0 * turns * _ellipk(chosen(turns == 0, 0.0, m), None))
-    return 1.0 / np.sqrt(delta2), within + whole
+    return within + whole
+
+
+def _ellipkinc(phi: Any, m: Any, y: Any) -> tuple[Any, Any]:
+    s = _reduced(phi)[1]
+    return 1.0 / np.sqrt(1.0 - m * s * s), by_parameter_of_ellipkinc(phi, m)
 
 
 def _ellipeinc(phi: Any, m: Any, y: Any) -> tuple[Any, Any]:

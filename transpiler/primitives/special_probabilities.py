@@ -18,7 +18,7 @@ from calque.transpiler.primitives.elementwise import no_derivative
 from calque.transpiler.primitives.random_parameters import gamma_slope
 from calque.transpiler.primitives.scipy_modules import means
 from calque.transpiler.primitives.scipy_stats import both, chosen, either
-from calque.transpiler.primitives.special import SPECIAL, declare
+from calque.transpiler.primitives.special import LACKING, SPECIAL, declare
 
 _POSITIVE, _UNIT = (0.5, 3.0), (0.1, 0.9)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
@@ -81,6 +81,9 @@ def _slope_of_betainc(name: str, parameter: str) -> Primitive:
     )
     record.imported = ("calque.transpiler.prng", name)
     record.spelling = "({0}, {1}, {2})"
+    place = "first" if parameter == "a" else "second"
+    record.numba = f"{place}_slope_of_betainc({{0}}, {{1}}, {{2}})"
+    record.cupy = LACKING
     return record
 
 

@@ -48,6 +48,9 @@ FILES: dict[str, tuple[str, ...]] = {
         *("array_max", "array_min", "array_median", "array_quantile"),
     ),
     "gamma_functions": ("digamma",),
+    "parameter_slopes": (
+        *("shape_slope_of_gamma", "first_slope_of_betainc", "second_slope_of_betainc"),
+    ),
     "scipy_functions": ("in_kernels",),
     "complex_functions": tuple(f"complex_{n}" for n in OF_COMPLEX),
     "complex_power_functions": (
