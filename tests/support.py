@@ -187,11 +187,20 @@ def page() -> str:
     """The text of docs/support.md."""
     parts = [HEAD.format(version=".".join(np.__version__.split(".")[:2]))]
     for title, found in sections():
+        if title == "scipy.special":
+            parts.append(f"\n## {title}\n\n{support_special.HEAD}")
+            parts += [f"{row} {' | '.join(compiled(row))} |\n" for row in found]
+            continue
         parts.append(f"\n## {title}\n\n| function | tried as | value | jvp | vjp | batch |\n")
         parts.append("| --- | --- | --- | --- | --- | --- |\n")
         parts += [f"{row}\n" for row in found]
     parts.append(support_stats.table())
     return "".join(parts)
+
+
+def compiled(row: Row) -> tuple[str, str]:
+    """The places where compiled code has a function of ``scipy.special``."""
+    return support_special.columns(function_of(row.example), (X, I))
 
 
 def sections() -> Iterator[tuple[str, list[Row]]]:

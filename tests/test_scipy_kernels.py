@@ -75,12 +75,20 @@ def integers(n, x):
 
 
 def wrapped(n, x):
-    return special.zeta(x + 1.0), special.zeta(x + 1.0, 0.3), special.lambertw(x), special.kn(2, x)
+    spherical = special.spherical_jn(n, x), special.spherical_kn(2, x)
+    zetas = special.zeta(x + 1.0), special.zeta(x + 1.0, 0.3)
+    return *zetas, special.lambertw(x), special.kn(2, x), *spherical
 
 
 def parts(n, x):
     sine, cosine = special.sici(x)
-    return sine * cosine, special.airy(x)[2], special.fresnel(x)[1], special.shichi(x)[0]
+    return (
+        special.ellipj(x, 0.3)[1],
+        sine * cosine,
+        special.airy(x)[2],
+        special.fresnel(x)[1],
+        special.shichi(x)[0],
+    )
 
 
 def complex_numbers(n, x):

@@ -21,7 +21,7 @@ from calque.transpiler.ir.core import Apply
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.record import Primitive
 
-_CALL = re.compile(r"special\.(\w+)\(")
+_CALL = re.compile(r"special\.(\w+)\(\{\d\}(?:, \{\d\})*\)(?:\[\d\])?")
 _PYTHON_TYPES: dict[str, Any] = {"b": np.dtype(bool), "i": int, "f": float, "c": complex}
 _IN_KERNELS = "fdFDlq?"  # the types of numbers
 # functions that warn of an order that is no integer; a warning, which may be an error, needs Python
@@ -42,7 +42,7 @@ def call_of(s: Apply, types: list[ArrayType]) -> tuple[str, list[np.dtype]] | No
     if not is_scipys(s.primitive) or len(types) != len(s.args):
         return None
     text = template(s.primitive, s.args, s.params)
-    if (found := _CALL.match(text)) is None:
+    if (found := _CALL.fullmatch(text)) is None:
         return None
     given = [_PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types]
     loop = _loop(found[1], *given)

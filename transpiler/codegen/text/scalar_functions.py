@@ -51,7 +51,8 @@ _TABLE = (
     ("pow", "np.power(x, y)", "{0} ** {1}", "pow", ""),
     ("lgamma gammaln", "math.lgamma(x)", "math.lgamma({0})", "lgamma", ""),
     ("gamma", "math.gamma(x)", "math.gamma({0})", "tgamma", ""),
-    ("erfinv erfcinv j0 j1", "special.{n}(x)", "", "{n}", ""),
+    ("erfinv erfcinv j0 j1 y0 y1", "special.{n}(x)", "", "{n}", ""),
+    ("i0 i1", "special.{n}(x)", "", "cyl_bessel_{n}", ""),
     ("ndtr", "special.ndtr(x)", "", "normcdf", ""),
     ("ndtri", "special.ndtri(x)", "", "normcdfinv", ""),
 )
