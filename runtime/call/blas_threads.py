@@ -20,7 +20,8 @@ import numpy as np
 from calque.transpiler.forking import run_in_children
 
 _CALLS = re.compile(
-    r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|linalg\.)|\bsolve_triangular\("
+    r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|convolve|correlate|linalg\.)"
+    r"|\bsolve_triangular\("
 )
 _SPELLINGS = (
     ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")  # NumPy's wheels
@@ -32,8 +33,8 @@ FROM = 1 << 12  # elements of the largest array from which BLAS may use several 
 def calls_blas(text: str) -> bool:
     """True if a program's text has calls that BLAS or LAPACK serves.
 
-    >>> calls_blas("y = x @ W"), calls_blas("y = x + W")
-    (True, False)
+    >>> calls_blas("y = x @ W"), calls_blas("y = np.convolve(x, w)"), calls_blas("y = x + W")
+    (True, True, False)
     """
     return _CALLS.search(text) is not None
 
