@@ -214,4 +214,4 @@ import sys; sys.modules["calque"] = None; sys.path.insert(0, {str(tmp_path)!r})
 import numpy as np, saved
 print(repr(float(saved.looped_jit(1.5, np.linspace(0.1, 4.0, 30)))))
 """
-    np.testing.assert_allclose(float(script(code)), looped(1.5, x), rtol=1e-13)
+    np.testing.assert_allclose(float(script(code).split()[0]), looped(1.5, x), rtol=1e-13)

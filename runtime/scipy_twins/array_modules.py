@@ -40,25 +40,28 @@ def xp_promote(
 
 
 @twin("scipy._lib.array_api_extra", "apply_where")
-@twin("scipy._lib._util", "_lazywhere")
 def apply_where(
     cond: Any,
     args: Any,
     f1: Callable[..., Any],
     f2: Any = None,
-    fillvalue: Any = None,
     *,
     fill_value: Any = None,
     xp: Any = None,
 ) -> Any:
     """``f1(*args)`` where a condition holds, elsewhere ``f2(*args)`` or a number."""
     given = args if isinstance(args, (tuple, list)) else (args,)
-    if f2 is not None and not callable(f2):
-        fillvalue, f2 = f2, None  # by position in versions before 1.16
     if f2 is None:
-        filling = fillvalue if fill_value is None else fill_value
-        return chosen_by(cond, lambda: f1(*given), lambda: filling)
+        return chosen_by(cond, lambda: f1(*given), lambda: fill_value)
     return chosen_by(cond, lambda: f1(*given), lambda: f2(*given))
+
+
+@twin("scipy._lib._util", "_lazywhere")
+def lazy_where(
+    cond: Any, arrays: Any, f: Callable[..., Any], fillvalue: Any = None, f2: Any = None
+) -> Any:
+    """The same in versions before 1.16."""
+    return apply_where(cond, arrays, f, f2, fill_value=fillvalue)
 
 
 def chosen_by(cond: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
