@@ -21,6 +21,15 @@ expn zeta pdtr pdtrc pdtri"""
 _TWO = """betainc betaincc betaincinv betainccinv fdtr fdtrc fdtri hyp1f1 hyperu eval_genlaguerre
 eval_gegenbauer bdtr bdtrc nbdtr nbdtrc"""
 _SPHERICAL = "spherical_jn spherical_yn spherical_in spherical_kn"
+_INTEGRALS = "itj0y0 iti0k0 it2j0y0 it2i0k0 itairy"
+_ZEROS_OF_ORDER = "jn jnp yn ynp"
+_ZEROS = "ber bei ker kei berp beip kerp keip"
+_SEVERAL_ZEROS = "ai bi y0 y1 y1p fresnel"
+_COMPLEX_ZEROS = "erf fresnelc fresnels"
+_ROOTS = """legendre chebyt chebyu chebyc chebys laguerre hermite hermitenorm sh_legendre sh_chebyt
+sh_chebyu"""
+_SHORT = "t u c s l h he p ts us ps"  # older names of these
+_ROOTS_OF_ONE = "gegenbauer genlaguerre"
 EXAMPLES = {
     **{name: f"special.{name}(2, x)" for name in (_ORDERS + " " + _DEGREES).split()},
     **{name: f"special.{name}(2, x)" for name in _SHAPE.split()},
@@ -42,6 +51,34 @@ EXAMPLES = {
     "ellipj": "special.ellipj(x, x[::-1])[0]",
     **{name: f"special.{name}(2, x)" for name in _SPHERICAL.split()},
     **{name: f"special.{name}(4)[2] * x" for name in ("bernoulli", "euler")},
+    **{name: f"special.{name}(2, x)" for name in ("jvp", "yvp", "ivp", "kvp")},
+    **{name: f"special.{name}(2, x).real" for name in ("h1vp", "h2vp")},
+    **{name: f"special.{name}(x)[0]" for name in _INTEGRALS.split()},
+    **{name: f"special.{name}(0.5, 1.5, x)" for name in ("wright_bessel", "log_wright_bessel")},
+    **{f"{name}_zeros": f"special.{name}_zeros(1, 3)[2] * x" for name in _ZEROS_OF_ORDER.split()},
+    **{f"{name}_zeros": f"special.{name}_zeros(3)[2] * x" for name in _ZEROS.split()},
+    **{f"roots_{name}": f"special.roots_{name}(3)[0][2] * x" for name in _ROOTS.split()},
+    **{
+        f"roots_{name}": f"special.roots_{name}(3, 0.5)[0][2] * x" for name in _ROOTS_OF_ONE.split()
+    },
+    **{f"roots_{n}": f"special.roots_{n}(3, 1.5, 0.5)[0][2] * x" for n in ("jacobi", "sh_jacobi")},
+    **{
+        f"{name}_zeros": f"special.{name}_zeros(3)[0][2].real * x"
+        for name in _SEVERAL_ZEROS.split()
+    },
+    **{f"{name}_zeros": f"special.{name}_zeros(3)[2].real * x" for name in _COMPLEX_ZEROS.split()},
+    **{f"{name}_roots": f"special.{name}_roots(3)[0][2] * x" for name in _SHORT.split()},
+    **{f"{name}_roots": f"special.{name}_roots(3, 0.5)[0][2] * x" for name in ("cg", "la")},
+    **{f"{name}_roots": f"special.{name}_roots(3, 1.5, 0.5)[0][2] * x" for name in ("j", "js")},
+    "jnjnp_zeros": "special.jnjnp_zeros(3)[0][2] * x",
+    "jnyn_zeros": "special.jnyn_zeros(1, 3)[0][2] * x",
+    "kelvin_zeros": "special.kelvin_zeros(3)[0][2] * x",
+    "lpmv": "special.lpmv(1, 2.0, x)",
+    "eval_sh_jacobi": "special.eval_sh_jacobi(2, 2.5, 1.5, x)",
+    "assoc_laguerre": "special.assoc_laguerre(x, 2, 1.5)",
+    "gdtria": "special.gdtria(x, 1.5, 2.0)",
+    "gdtrix": "special.gdtrix(1.5, 2.0, x)",
+    "perm": "special.perm(x + 2, 2)",
     "stirling2": "special.stirling2(4, 2) * x",
     "factorial2": "special.factorial2(5, exact=True) * x",
     "factorialk": "special.factorialk(5, 2, exact=True) * x",

@@ -216,7 +216,7 @@ def _powm1(x: Any, y: Any, out: Any) -> tuple[Any, Any]:
     return y * x ** (y - 1.0), (out + 1.0) * np.log(x)
 
 
-def _of_several(name: str, slopes: list[Callable[..., Any]], bounds: Any = None) -> None:
+def declare_parts(name: str, slopes: list[Callable[..., Any]], bounds: Any = None) -> None:
     """Declare a function of one argument that has several results, each as its own record."""
     whole = Lazy("scipy.special", name)
     for place, slope in enumerate(slopes):
@@ -249,9 +249,9 @@ def _airy(place: int, x: Any) -> Any:
     return special(f"airy {place}", x)
 
 
-_of_several("fresnel", [lambda x: np.sin(0.5 * _PI * x * x), lambda x: np.cos(0.5 * _PI * x * x)])
-_of_several("sici", [lambda x: np.sinc(x / _PI), lambda x: np.cos(x) / x], [_POSITIVE])
-_of_several(
+declare_parts("fresnel", [lambda x: np.sin(0.5 * _PI * x * x), lambda x: np.cos(0.5 * _PI * x * x)])
+declare_parts("sici", [lambda x: np.sinc(x / _PI), lambda x: np.cos(x) / x], [_POSITIVE])
+declare_parts(
     "shichi",
     [
         lambda x: 0.5 * (special("exprel", x) + special("exprel", -x)),
@@ -259,7 +259,7 @@ _of_several(
     ],
     [_POSITIVE],
 )
-_of_several(
+declare_parts(
     "airy",
     [
         lambda x: _airy(1, x),

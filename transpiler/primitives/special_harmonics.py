@@ -8,7 +8,6 @@ integral (DLMF 22.13, 22.16), of spherical Bessel functions from their equation 
 
 from __future__ import annotations
 
-import importlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +63,7 @@ def _legendre(name: str, given: int, beyond: Callable[..., Any], options: str = 
 
         value.__name__ = name
         places = ", ".join(f"{{{p}}}" for p in range(given + 1))
-        facts = {
+        facts: dict[str, Any] = {
             "domain": [_DEGREE, _ORDER][:given] + [_UNIT],
             "known": tuple(range(given)),
             "spelling": f"special.{name}({places}{options}, diff_n={k})[{k}]",
@@ -215,8 +214,9 @@ def _twice_by_theta(n: Any, m: Any, theta: Any, phi: Any) -> Any:
     """The ladder operators, applied once more."""
     n, m, up, down = _ladder(n, m)
     turn, side = np.exp(-1j * phi), np.where(np.sin(theta) < 0.0, -0.5, 0.5)
-    above = _harmonic_by_theta(*_whole(n, m + 1.0), theta, phi)
-    below = _harmonic_by_theta(*_whole(n, m - 1.0), theta, phi)
+    degree, above_m, below_m = _whole(n, m + 1.0, m - 1.0)
+    above = _harmonic_by_theta(degree, above_m, theta, phi)
+    below = _harmonic_by_theta(degree, below_m, theta, phi)
     found = up * turn * np.where(up == 0.0, 0.0, above)
     return side * (found - down * np.conj(turn) * np.where(down == 0.0, 0.0, below))
 
@@ -304,21 +304,3 @@ for _name, _sign in (
     *(("spherical_in", 1.0), ("spherical_kn", 1.0)),
 ):
     _spherical(_name, _sign)
-
-
-# numbers that are known
-
-
-def _of_known(name: str) -> None:
-    """Let a function of integers that the program knows give SciPy's value."""
-
-    def call(*args: Any, **options: Any) -> Any:
-        if any(isinstance(a, Array) for a in (*args, *options.values())):
-            no_derivative(f"special.{name} of what is known only when it runs")()
-        return getattr(importlib.import_module("scipy.special"), name)(*args, **options)
-
-    means("scipy.special", name)(call)
-
-
-for _name in ("bernoulli", "euler", "stirling2", "factorial2", "factorialk"):
-    _of_known(_name)
