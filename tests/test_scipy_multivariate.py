@@ -88,10 +88,6 @@ SCALE = np.array([[1.4, 0.3], [0.3, 0.8]])
 SHAPES: dict[str, tuple[Any, Any]] = {
     "one place of several": (lambda x: normal.logpdf(x, CENTER), X[:1]),
     "places of three axes": (lambda x: normal.pdf(x, CENTER), X[:, np.newaxis]),
-    "Student of infinite degrees": (
-        lambda x: student.logpdf(x, CENTER, 2.0 * np.eye(3), np.inf),
-        X,
-    ),
     "one matrix of several": (
         lambda x: stats.wishart.logpdf(x, 3.5, SCALE),
         SCALE[..., np.newaxis],
@@ -107,6 +103,15 @@ SHAPES: dict[str, tuple[Any, Any]] = {
         np.array([[0.2], [0.8]]),
     ),
 }
+try:
+    student.logpdf(X, CENTER, np.eye(3), np.inf)
+except TypeError:  # SciPy's own error, in versions before 1.16
+    pass
+else:
+    SHAPES["Student of infinite degrees"] = (
+        lambda x: student.logpdf(x, CENTER, 2.0 * np.eye(3), np.inf),
+        X,
+    )
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -45,22 +45,25 @@ def apply_where(
     args: Any,
     f1: Callable[..., Any],
     f2: Any = None,
+    /,
     *,
     fill_value: Any = None,
+    kwargs: Any = None,
     xp: Any = None,
 ) -> Any:
     """``f1(*args)`` where a condition holds, elsewhere ``f2(*args)`` or a number."""
     given = args if isinstance(args, (tuple, list)) else (args,)
+    named = {} if kwargs is None else kwargs
     if f2 is None:
-        return chosen_by(cond, lambda: f1(*given), lambda: fill_value)
-    return chosen_by(cond, lambda: f1(*given), lambda: f2(*given))
+        return chosen_by(cond, lambda: f1(*given, **named), lambda: fill_value)
+    return chosen_by(cond, lambda: f1(*given, **named), lambda: f2(*given, **named))
 
 
 @twin("scipy._lib._util", "_lazywhere")
 def lazy_where(
     cond: Any, arrays: Any, f: Callable[..., Any], fillvalue: Any = None, f2: Any = None
 ) -> Any:
-    """The same in versions before 1.16."""
+    """The same, as versions before 1.16 spell it."""
     return apply_where(cond, arrays, f, f2, fill_value=fillvalue)
 
 
