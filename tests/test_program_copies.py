@@ -12,10 +12,12 @@ import calque
 from calque.runtime.call import plans
 from calque.transpiler import pipeline
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir.core import walk
+from calque.transpiler.ir.core import Apply, Var, walk
 from calque.transpiler.ir.program_copies import ProgramCopy
 from calque.transpiler.ir.text import show
+from calque.transpiler.ir.types import INT
 from calque.transpiler.loops import size_specialization
+from calque.transpiler.primitives.record import PRIMITIVES
 
 pytest.importorskip("numba")
 
@@ -217,6 +219,17 @@ def test_sizes_that_follow_from_one_another_are_asked_for() -> None:
         jitted(normal(20, 3), normal(4))
     with pytest.raises(ValueError):
         jitted(normal(20, 4), normal(3))
+
+
+def test_a_size_of_what_a_pass_removed_is_not_copied_for_ever() -> None:
+    """The statement that gave it has other results, and no longer this one."""
+    traced = traced_program(summed_products, normal(2, 3, 4), normal(2, 4, 5))
+    gone = Var(INT)
+    traced.builder.definitions[gone] = next(s for s in walk(traced.function.body) if s.outs)
+    read = Apply((Var(INT),), PRIMITIVES["np.add"], (gone, 1), {})
+    traced.builder.definitions[read.out] = read
+    traced.builder.magnitudes.owners["i0"] = read.out
+    assert show(ProgramCopy(traced.function, traced.builder, {}).function)
 
 
 def turn(a):

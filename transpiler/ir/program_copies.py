@@ -157,7 +157,7 @@ class ProgramCopy:
         slices = old.dims._slices.items()  # a mask's number of elements is known by the mask
         new.dims._slices = {self._renamed(key): dim for key, dim in slices}
         new.imports, new.axes = dict(old.imports), dict(old.axes)
-        new.machine = None  # the old one holds the arrays that were captured
+        new.machine, new.read_only = None, {}  # the old ones hold the arrays that were captured
         return new
 
     def _magnitudes(self, new: Builder) -> Magnitudes:
