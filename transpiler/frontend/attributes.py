@@ -13,6 +13,7 @@ import numpy as np
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.surroundings import holds_surroundings
 from calque.transpiler.frontend.machine import NEXT, Closure, Machine
+from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
 from calque.transpiler.frontend.outside_writes import attribute_written, place_of
 from calque.transpiler.frontend.paths import step
@@ -49,6 +50,9 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     found = attribute_written(machine, value, name, node)
     if found is not NEXT:
         return found
+    if name == "__dict__" and id(value) in machine.owned:
+        if not machine.tests and not machine.loop_depth:
+            return machine.own(vars(value))
     if isinstance(value, super):
         return _inherited(machine, value, name, node)
     for base in type(value).__mro__:
@@ -60,6 +64,9 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
             return _cached(machine, value, name, member, node)
         if member is not None:
             break
+    by_hook = _by_hook(machine, value, name, member, node)
+    if by_hook is not NEXT:
+        return by_hook
     try:
         found = getattr(value, name)
     except AttributeError:
@@ -88,6 +95,22 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
         value = type(value)
     machine.outside.asked[place_of(value, name)] = value
     return machine.lift(found, name, step(getattr, machine.path_of(value), name))
+
+
+def _by_hook(machine: Machine, value: Any, name: str, member: Any, node: Any) -> Any:
+    """An attribute that a descriptor gives, or ``__getattr__`` of an object made here."""
+    if isinstance(value, (type, ModuleType)):
+        return NEXT
+    held = pytrees.has_attributes(value) and name in pytrees.contents(value)
+    by_descriptor = method_of(member, "get")
+    if by_descriptor is not None and not (held and not hasattr(type(member), "__set__")):
+        guard_member(machine, type(value), name)
+        return machine.call_value(by_descriptor, [member, value, type(value)], {}, node)
+    hook = None if member is not None or held else method_of(value, "getattr")
+    if hook is None or id(value) not in machine.owned:
+        return NEXT
+    guard_member(machine, type(value), "__getattr__")
+    return machine.call_value(hook, [value, name], {}, node)
 
 
 def _may_change(machine: Machine, value: Any, name: str) -> bool:

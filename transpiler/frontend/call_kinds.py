@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
+from calque.transpiler.frontend.attribute_writes import by_wrapper, is_objects, of_object
 from calque.transpiler.frontend.callables import (
     is_in,
     is_interpreted,
@@ -128,6 +129,8 @@ KINDS: tuple[tuple[Kind, Callable[..., Any]], ...] = (
     (functools.partial, CallKinds._partial),
     (object, refuse_impure),
     (takes_steps, CallKinds._stepwise),
+    (is_objects, of_object),
+    (MethodWrapperType, by_wrapper),
     (lambda f: is_in(f, (float, int, complex)), CallKinds._convert),
     (lambda f: is_in(f, BUILTINS), CallKinds._builtin),
     (lambda f: type(f) in OBJECTS, CallKinds._object),

@@ -402,6 +402,8 @@ class Calls(NativeCalls):
             instance = self.own(make(cls))
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
+        if issubclass(cls, dict) and init is dict.__init__ and cls.__module__ != "collections":
+            return self.own(cls(BUILTINS[dict](self, node, args, kwargs)))
         args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         if issubclass(cls, BaseException):
             return cls(*args, **kwargs)  # no program changes it

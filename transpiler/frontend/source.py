@@ -267,8 +267,27 @@ def _parse(path: str, lines: tuple[str, ...]) -> tuple[ast.Module, str]:
     found = _trees.get(path)
     if found is None or found[0] != lines:
         found = (lines, ast.parse("".join(lines)), path)
+        _mangle(found[1], "")
         _trees[path] = found
     return found[1], found[2]
+
+
+def _mangle(node: ast.AST, name: str) -> None:
+    """Give private attributes, ``x.__y``, the names that Python gives them within a class.
+
+    >>> tree = ast.parse("class _A:\\n  def f(self): return self.__y + self.__z__")
+    >>> _mangle(tree, "")
+    >>> ast.unparse(tree).splitlines()[-1].strip()
+    'return self._A__y + self.__z__'
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            _mangle(child, child.name.lstrip("_"))
+            continue
+        if name and isinstance(child, ast.Attribute):
+            if child.attr.startswith("__") and not child.attr.endswith("__"):
+                child.attr = f"_{name}{child.attr}"
+        _mangle(child, name)
 
 
 def _find(tree: ast.Module, function: FunctionType) -> Any:

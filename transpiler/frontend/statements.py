@@ -16,6 +16,7 @@ from calque.transpiler.errors import (
     UndefinedVariable,
     UnsupportedSyntax,
 )
+from calque.transpiler.frontend.attribute_writes import set_attribute
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
 from calque.transpiler.frontend.control.leaving_statements import surely_leaves
@@ -25,7 +26,6 @@ from calque.transpiler.frontend.expressions import BINARY, CACHED, NEW_KEY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
-from calque.transpiler.frontend.outside_writes import write_attribute
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
 from calque.transpiler.frontend.values.kinds import check_items
 from calque.transpiler.frontend.values.list_arrays import gathered
@@ -206,23 +206,7 @@ class Statements(TaggedReads):
 
     def set_attribute(self, owner: Any, name: str, value: Any, node: Any) -> None:
         """``owner.name = value``."""
-        if isinstance(owner, Array):
-            if name == "shape":
-                self.fail(UnsupportedSyntax, node, "The shape of an array is set.", "use reshape")
-            if name in ("flat", "T", "real", "imag"):
-                getattr(owner, name)[...] = value
-                return
-            if hasattr(np.ndarray, name):
-                self.fail(UnsupportedSyntax, node, f"The attribute {name} of an array is set.")
-            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
-        if isinstance(owner, (bool, int, float, complex, str, np.generic, np.ndarray)):
-            if not hasattr(owner, name):
-                setattr(owner, name, value)  # raises what Python raises
-        if write_attribute(self, owner, name, value, node):
-            return
-        self.check_writable(owner, node, f"Setting .{name}")
-        self.name_value(value, name)
-        setattr(owner, name, value)
+        set_attribute(self, owner, name, value, node)
 
     def store(self, container: Any, index: Any, value: Any, node: Any) -> None:
         """``container[index] = value``."""

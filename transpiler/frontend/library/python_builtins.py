@@ -18,6 +18,7 @@ from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.control.comprehension import Comprehensions, accumulate, fold
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
+    bound_arguments,
     copying,
     extremes,
     iterating,

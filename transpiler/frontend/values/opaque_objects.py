@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+import inspect
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,15 @@ from calque.transpiler.ir.builder import Array
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.dtype, np.ufunc)
 _OTHERS = (str, bytes, type(None), type(Ellipsis), type, range, slice, frozenset, property)
+_READ = (MappingProxyType, inspect.Signature, inspect.Parameter)
 _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, functools.partial)
 _KEPT = (list, dict, set, tuple, Array, Frame, np.ndarray, *VIEWS)  # a snapshot has what they hold
 
 
 def is_opaque(value: Any) -> bool:
     """True if Python can change a value without the interpreter's knowledge."""
-    if isinstance(value, _NUMBERS + _OTHERS + _CALLED + _KEPT) or pytrees.has_attributes(value):
+    plain = isinstance(value, _NUMBERS + _OTHERS + _READ + _CALLED + _KEPT)
+    if plain or pytrees.has_attributes(value):
         return False
     own = (type(value).__module__ or "").split(".")[0] == "calque"
     return not own and not isinstance(value, BaseException)
