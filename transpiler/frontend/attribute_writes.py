@@ -14,6 +14,7 @@ from calque.transpiler.frontend.attributes import guard_member
 from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.outside_writes import write_attribute
+from calque.transpiler.frontend.values.numbers_of_classes import NumberOfClass, set_on_number
 from calque.transpiler.ir.builder import Array
 
 
@@ -55,6 +56,9 @@ def set_plainly(machine: Machine, owner: Any, name: str, value: Any, node: Any) 
 
 
 def _set_on_array(machine: Machine, owner: Array, name: str, value: Any, node: Any) -> None:
+    if isinstance(owner, NumberOfClass):
+        set_on_number(machine, owner, name, value, node)
+        return
     if name == "shape":
         machine.fail(UnsupportedSyntax, node, "The shape of an array is set.", "use reshape")
     if name in ("flat", "T", "real", "imag"):

@@ -21,6 +21,11 @@ from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.mutable_objects import is_mutable
+from calque.transpiler.frontend.values.numbers_of_classes import (
+    NumberOfClass,
+    attribute_of_number,
+    check_class,
+)
 from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText, TextMethod
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import Array
@@ -39,6 +44,9 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
             return FlatElements(value.flat)
         if hasattr(list, name) and not name.startswith("__"):
             machine.check_apart(value, node)
+        if isinstance(value, NumberOfClass):
+            return attribute_of_number(machine, value, name, node)
+        check_class(value, name)
         if isinstance(value, MixedNumber) and name != "__class__":
             return attribute_of_mixed(machine, value, name, node)
         return attribute_of(machine, value, name, node)

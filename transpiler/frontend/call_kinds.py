@@ -26,8 +26,9 @@ from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.numbers_of_classes import BASES, NumberOfClass, made, plain
 from calque.transpiler.frontend.values.strings import TEXT_METHODS, RuntimeText, has_run_time_values
-from calque.transpiler.ir.builder import known
+from calque.transpiler.ir.builder import Array, known
 
 _CONTAINERS = (list, dict, set, tuple, str, bytes, frozenset, range, slice)
 _NAMEDTUPLE = ("_replace", "_asdict", "_make")
@@ -62,6 +63,8 @@ class CallKinds(Calls):
     def _convert(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A number, by the argument's own method if it has one."""
         own = method_of(args[0], function.__name__) if len(args) == 1 else None
+        if own is None and args and isinstance(args[0], NumberOfClass):
+            return self._ruled(function, [plain(args[0]), *args[1:]], kwargs, node)
         if own is None:
             return NEXT
         return self._ruled(function, [self.call_value(own, args, {}, node)], kwargs, node)
@@ -101,7 +104,9 @@ class CallKinds(Calls):
     def _bound(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a method of Python's own classes."""
         owner = function.__self__
-        if (owner is object or owner is tuple) and function.__name__ == "__new__":
+        if owner in (object, tuple, *BASES) and function.__name__ == "__new__":
+            if owner in BASES and len(args) > 1 and isinstance(args[1], Array):
+                return made(self, owner, args[0], args[1], node)
             return self.own(function(*args, **kwargs))
         if isinstance(owner, str) and has_run_time_values((args, kwargs)):
             if function.__name__ in TEXT_METHODS:

@@ -59,6 +59,7 @@ from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.frontend.values.iterables import Generator, Iterable
 from calque.transpiler.frontend.values.kinds import noted_of
 from calque.transpiler.frontend.values.list_arrays import gathered
+from calque.transpiler.frontend.values.numbers_of_classes import class_of, constructed
 from calque.transpiler.frontend.values.stepwise import is_iterator
 from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import FUNCTIONS, Array, known
@@ -390,7 +391,7 @@ class Calls(NativeCalls):
         plain = plain and cls.__module__.split(".")[0] not in sys.stdlib_module_names
         if plain and not is_library(make) and has_source(make):
             made = self.call_value(make, [cls, *args], kwargs, node)
-            if isinstance(made, cls) and init is not object.__init__:
+            if issubclass(class_of(made), cls) and init is not object.__init__:
                 self.call_value(init, [made, *args], kwargs, node)
             return made
         if isinstance(init, FunctionType) and not is_library(init):
@@ -399,11 +400,15 @@ class Calls(NativeCalls):
                     return made_dataclass(self, cls, args, kwargs, node)
                 guard_native(self, [*args, *kwargs.values()], node)
                 return self.own(cls(*args, **kwargs))
-            instance = self.own(make(cls))
+            instance = constructed(self, cls, args, node)
+            instance = self.own(make(cls)) if instance is None else instance
             self.call_value(init, [instance, *args], kwargs, node)
             return instance
         if issubclass(cls, dict) and init is dict.__init__ and cls.__module__ != "collections":
             return self.own(cls(BUILTINS[dict](self, node, args, kwargs)))
+        number = constructed(self, cls, args, node)
+        if number is not None:
+            return number
         args = [self.known_items(a, node) if is_iterator(a) else a for a in args]
         if issubclass(cls, BaseException):
             return cls(*args, **kwargs)  # no program changes it

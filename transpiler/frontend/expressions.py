@@ -250,9 +250,11 @@ class Expressions(Comparisons):
         if isinstance(value, MixedNumber):
             again = lambda value: self.unary(kind, value, node)
             return operated(self, operation(name), [value], again)
+        own = method_of(value, name)
+        if own is not None:
+            return self.call_value(own, [value], {}, node)
         if not isinstance(value, Array):
-            own = method_of(value, name)
-            return function(value) if own is None else self.call_value(own, [value], {}, node)
+            return function(value)
         return noted(OPERATORS[name](value), np.negative, [value], {})
 
     # attributes, subscripts, functions

@@ -10,6 +10,7 @@ from calque.transpiler.frontend.library.scipy_objects import is_scipys
 from calque.transpiler.frontend.library.scipy_twins import as_twin
 from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.source import source_of
+from calque.transpiler.frontend.values.numbers_of_classes import class_of
 from calque.transpiler.frontend.values.strings import has_run_time_values
 from calque.transpiler.ir.builder import Array
 
@@ -18,7 +19,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def method_of(value: Any, name: str) -> Any:
     """The user's method of a value's class, if its source is available; else None."""
-    found: Any = getattr(type(value), f"__{name}__", None)
+    found: Any = getattr(class_of(value), f"__{name}__", None)
     if not is_interpreted(found):
         return None
     try:
@@ -42,7 +43,8 @@ def by_method(machine: Machine, name: str, left: Any, right: Any, node: Any) -> 
         if getattr(type(right), "__array_ufunc__", right) is not None:
             return NotImplemented  # NumPy makes an array of what is on the right
     tries = [(left, right, name), (right, left, _SWAPPED.get(name, f"r{name}"))]
-    if type(right) is not type(left) and issubclass(type(right), type(left)):
+    kinds = class_of(left), class_of(right)
+    if kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0]):
         tries.reverse()
     for own, other, called in tries:
         method = method_of(own, called)

@@ -44,9 +44,12 @@ def atom(value: Any) -> Atom:
     """The Core atom of an Array or of a known scalar."""
     if isinstance(value, Array):
         return value.atom
-    if isinstance(value, int) and type(value) not in (int, bool):
+    kind = type(value)
+    if kind in (int, bool, float, complex, Var) or isinstance(value, np.generic):
+        return value
+    if isinstance(value, int):
         return int(value)  # of an IntEnum, say
-    return value
+    return float.__pos__(value) if isinstance(value, float) else value
 
 
 def type_of(value: Any) -> ArrayType:

@@ -172,6 +172,8 @@ def type_of_constant(value: Any) -> ArrayType:
         return ArrayType(value.dtype, value.shape, False)
     if isinstance(value, int):  # of an IntEnum, say
         return INT
+    if isinstance(value, (float, complex)):
+        return FLOAT if isinstance(value, float) else COMPLEX
     raise TypeError(f"no array type for {value!r}")
 
 

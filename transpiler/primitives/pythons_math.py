@@ -141,3 +141,11 @@ def is_close(a: Any, b: Any, apart: Any, same: Any, rel_tol: Any, abs_tol: Any) 
     """True if numbers of these sizes are no further apart than they may be."""
     near = apart <= np.maximum(rel_tol * np.maximum(a, b), abs_tol)
     return FUNCTIONS[bool](same | (near & np.isfinite(a) & np.isfinite(b)))
+
+
+@implements(method="is_integer")
+def is_integer(x: Any) -> Any:
+    """``x.is_integer()`` of a number."""
+    if x.dtype.kind in "iu":
+        return True
+    return FUNCTIONS[bool](np.isfinite(x) & (np.floor(x) == x))

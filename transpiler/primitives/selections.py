@@ -113,6 +113,8 @@ def holds(test: Var, negated: bool = False) -> Selection:
     if negated:
         opposite = lambda: FUNCTIONS[np.logical_not](Array(test))
         return Selection(opposite, ("not", key), number, needs)
+    if test.type.dtype.kind != "b":  # the truth of a number
+        return Selection(lambda: Array(test) != 0, key, number, needs)
     return Selection(lambda: Array(test), key, number, needs)
 
 

@@ -18,6 +18,11 @@ from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.mixed_operations import called, holds_mixed
 from calque.transpiler.frontend.values.containers.container_kinds import all_within, renewed
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
+from calque.transpiler.frontend.values.numbers_of_classes import (
+    BASES,
+    NumberOfClass,
+    is_users_number,
+)
 from calque.transpiler.ir.builder import METHODS, Array, Builder, current
 from calque.transpiler.ir.core import Apply, For, If, Var, While
 from calque.transpiler.ir.numpy_errors import asked
@@ -87,8 +92,16 @@ def samples(value: Array) -> list[Any]:
                 made = made + np.eye(*sizes, dtype=t.dtype)  # not singular
             found.append(made)
         else:
-            found.append(kind(1))
+            found.append(_one_of(kind, value))
     return found
+
+
+def _one_of(kind: type, value: Array) -> Any:
+    """A number of a class; the user's own is not asked how it is made."""
+    if isinstance(value, NumberOfClass):
+        return value.instance
+    base = next((b for b in BASES if issubclass(kind, b)), None)
+    return base.__new__(kind, 1) if is_users_number(kind) and base else kind(1)
 
 
 def answer(
