@@ -20,6 +20,7 @@ from calque.transpiler.frontend.guarding import is_guarded
 from calque.transpiler.frontend.library.container_methods import container_method
 from calque.transpiler.frontend.library.generator_builtins import stepwise, takes_steps
 from calque.transpiler.frontend.library.impure import refuse_impure
+from calque.transpiler.frontend.library.numba_ufuncs import call_numbas, is_numbas
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
 from calque.transpiler.frontend.library.scipy_twins import call_twin
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
@@ -145,5 +146,6 @@ KINDS: tuple[tuple[Kind, Callable[..., Any]], ...] = (
     (type, CallKinds.construct),
     (FunctionType, CallKinds._plain),
     (lambda f: hasattr(f, "__self__"), CallKinds._bound),
+    (is_numbas, call_numbas),
     (lambda f: hasattr(f, "__wrapped__"), CallKinds._wrapper),
 )

@@ -244,3 +244,38 @@ def accumulated(function: Any, array: Any, axis: int = 0) -> Any:
     for k in range(1, rows.shape[0]):
         found[k] = function(found[k - 1], rows[k])
     return np.moveaxis(found, 0, axis)
+
+
+# functions of parts of arrays, which a signature as "(n),()->(n)" tells
+
+
+def generalized(
+    function: Any, cores: Any, results: Any, numbers: Any, kinds: Any, given: Any
+) -> Any:
+    """A function that stores its results, of each part: ``numba.guvectorize``.
+
+    ``cores`` and ``results`` name the axes of a part, ``numbers`` says which inputs are numbers.
+    """
+    arrays = [np.asarray(array) for array in given]
+    around = np.broadcast_shapes(
+        *[array.shape[: array.ndim - len(core)] for array, core in zip(arrays, cores)]
+    )
+    sizes, count, parts = {}, 1, []
+    for size in around:
+        count = count * size
+    for array, core in zip(arrays, cores):
+        own = array.shape[array.ndim - len(core) :]
+        for name, size in zip(core, own):
+            sizes[name] = size
+        parts.append(np.broadcast_to(array, (*around, *own)).reshape((count, *own)))
+    shapes = [tuple([sizes[name] for name in core]) for core in results]
+    outs = [np.zeros((count, *shape), kind) for shape, kind in zip(shapes, kinds)]
+    for k in range(count):
+        taken = [
+            part[k].item() if number else part[k] if core else part[k : k + 1]
+            for part, core, number in zip(parts, cores, numbers)
+        ]
+        stored = [out[k] if core else out[k : k + 1] for out, core in zip(outs, results)]
+        function(*taken, *stored)
+    found = [out.reshape((*around, *shape))[()] for out, shape in zip(outs, shapes)]
+    return found[0] if len(found) == 1 else tuple(found)
