@@ -149,6 +149,22 @@ def product(x, y=2.0, *, z=1.5):
     return x * y * z
 
 
+def with_defaults_of(function):
+    """As the package ``decorator`` makes wrappers."""
+
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    wrapper.__defaults__ = function.__defaults__
+    wrapper.__kwdefaults__ = function.__kwdefaults__
+    return wrapper
+
+
+@with_defaults_of
+def with_many_defaults(x, y=2.0, z=3.0, *, w=4.0):
+    return x * y * z * w
+
+
 @naming
 def other_product(x, y=2.0):
     return x * y
@@ -204,6 +220,7 @@ PROGRAMS = {
     "singledispatch": lambda x: by_class(x) + by_class([x]),
     "bind": lambda x: product(x) + product(x, y=3.0) + product(x, z=x),
     "signature": lambda x: other_product(x) + other_product(x, y=3.0),
+    "defaults": lambda x: with_many_defaults(x) * with_many_defaults(x, x, w=x),
     "local": of_a_local_function,
     "names": by_names,
     "dicts": by_dicts,

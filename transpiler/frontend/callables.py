@@ -44,15 +44,19 @@ def default_of(function: Any, key: Any) -> Any:
     return (function.__defaults__ if isinstance(key, int) else function.__kwdefaults__)[key]
 
 
-def with_defaults(function: FunctionType) -> list[tuple[Any, str]]:
-    """The defaults of positional parameters, each with the parameter's name.
+def with_defaults(function: FunctionType) -> list[tuple[int, Any, str]]:
+    """The defaults of positional parameters, each with its place and the parameter's name.
+
+    A decorator may give its ``wrapper(*args)`` the defaults of the function, which has more.
 
     >>> with_defaults(lambda x, y=2.0: x)
-    [(2.0, 'y')]
+    [(0, 2.0, 'y')]
     """
     defaults, code = function.__defaults__ or (), function.__code__
     names = code.co_varnames[: code.co_argcount]
-    return list(zip(defaults, names[len(names) - len(defaults) :], strict=True))
+    places = range(max(len(defaults) - len(names), 0), len(defaults))
+    own = names[len(names) - len(places) :]
+    return [(k, defaults[k], name) for k, name in zip(places, own, strict=True)]
 
 
 def is_generator(node: Any) -> bool:

@@ -230,7 +230,7 @@ class Calls(NativeCalls):
             captured_cells(function, path),
             tuple(
                 self.lift(d, parameter, step(default_of, path, i))
-                for i, (d, parameter) in enumerate(with_defaults(function))
+                for i, d, parameter in with_defaults(function)
             ),
             {
                 k: self.lift(v, k, step(default_of, path, k))
