@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from functools import cached_property, partial
+from pathlib import PurePath
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -65,6 +66,8 @@ def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
         return _inherited(machine, value, name, node)
     for base in type(value).__mro__:
         member = vars(base).get(name)
+        if isinstance(value, PurePath):
+            break
         if isinstance(member, property) and member.fget is not None and not isinstance(value, type):
             guard_member(machine, type(value), name)
             return machine.call_value(member.fget, [value], {}, node)

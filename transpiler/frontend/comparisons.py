@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -225,6 +226,8 @@ class Comparisons(Texts):
         """The iterator that a user's ``__iter__`` returns; any other value as it is."""
         if isinstance(value, Deque) and rows_of(value.items) is None:
             return Over(value.items, fixed=True)
+        if isinstance(value, io.IOBase) and id(value) in self.owned:
+            return self.call_value(value.readlines, [], {}, node)
         method = method_of(value, "iter")
         if method is None:
             return value

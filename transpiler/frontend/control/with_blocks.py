@@ -7,6 +7,7 @@ would have to be written in every arm.
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -60,6 +61,8 @@ class Contexts(Tries):
                     return body(None)
                 finally:
                     self.float_errors = before
+            if isinstance(manager, io.IOBase) and id(manager) in self.owned:
+                return body(manager)  # what a file holds
             if isinstance(manager, contextlib.nullcontext):
                 return body(manager.enter_result)
             if isinstance(manager, warnings.catch_warnings):

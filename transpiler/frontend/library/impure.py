@@ -12,6 +12,8 @@ from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.library.scipy_objects import is_scipys
+from calque.transpiler.frontend.library.seeded_generators import seeded
+from calque.transpiler.frontend.library.shipped_files import reads_shipped
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
 from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
 from calque.transpiler.ir.builder import function_name
@@ -24,6 +26,11 @@ _FILES |= {np.genfromtxt, np.fromfile}
 
 def refuse_impure(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
     """Refuse a call that reads or changes state outside of the program; leave others be."""
+    made = seeded(machine, function, args, kwargs)
+    if made is NEXT:
+        made = reads_shipped(machine, function, args, kwargs, node)
+    if made is not NEXT:
+        return made
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import os
+import pathlib
 import platform
 import sys
 from typing import Any, ClassVar
@@ -25,7 +26,8 @@ _MODULES = frozenset(
 _OF_TEXT = frozenset(
     """join basename dirname split splitext splitdrive normpath normcase isabs commonpath
     commonprefix fspath fsencode fsdecode relative_to with_suffix with_name joinpath as_posix
-    is_absolute match strftime strptime gmtime""".split()
+    is_absolute match strftime strptime gmtime with_name with_stem __truediv__ __rtruediv__
+    __fspath__ __str__""".split()
 )
 _CLOCKS = ("now", "today", "utcnow")
 _SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decimal.getcontext)
@@ -33,6 +35,7 @@ _SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decim
 ASKED = (
     *(sys.getrecursionlimit, sys.getdefaultencoding, sys.getfilesystemencoding, sys.gettrace),
     *(os.getenv, os.cpu_count, os.getpid, os.path.exists, os.path.isfile, os.path.isdir),
+    *(os.path.abspath, os.path.realpath, os.getcwd, pathlib.Path.resolve, pathlib.Path.absolute),
     *(platform.system, platform.machine, platform.python_version, platform.python_implementation),
 )
 
@@ -55,12 +58,13 @@ def holds_surroundings(value: Any) -> bool:
 def reads_surroundings(function: Any) -> bool:
     """True if a function reads, or changes, state outside of the program.
 
-    >>> reads_surroundings(os.getcwd), reads_surroundings(os.path.join)
+    >>> reads_surroundings(os.listdir), reads_surroundings(os.path.join)
     (True, False)
     >>> reads_surroundings(datetime.datetime.now), reads_surroundings(datetime.datetime.fromordinal)
     (True, False)
     """
-    if any(function is asked for asked in ASKED):
+    plain = getattr(function, "__func__", function)
+    if any(plain is asked for asked in ASKED):
         return False
     if any(function is setting for setting in _SETTINGS):
         return True
