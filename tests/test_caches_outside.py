@@ -207,6 +207,57 @@ def keeps_on_one_path(x):
     return np.sum(nodes(6) * x) if x > 0.0 else x
 
 
+def appends_to_what_is_kept(x):
+    if "list" not in CACHE:
+        CACHE["list"] = []
+    CACHE["list"].append(1.0)
+    return x * len(CACHE["list"])
+
+
+def stores_into_what_is_kept(x):
+    if "array" not in CACHE:
+        CACHE["array"] = np.zeros(2)
+    CACHE["array"][0] += 1.0
+    return x * CACHE["array"][0]
+
+
+def counts_under_a_key(x):
+    CACHE["n"] = CACHE.get("n", 0) + 1
+    return x * CACHE["n"]
+
+
+def counts_in_what_is_kept(x):
+    inner = NESTED["tables"].setdefault("inner", {})
+    inner["n"] = inner.get("n", 0) + 1
+    return x * inner["n"]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        *(appends_to_what_is_kept, stores_into_what_is_kept, counts_under_a_key),
+        counts_in_what_is_kept,
+    ],
+)
+def test_what_each_call_changes_is_no_cache(fn: Callable[[float], Any]) -> None:
+    with pytest.raises(
+        ImpureFunction, match=rf"test_caches_outside.py, line \d+, in {fn.__name__}"
+    ):
+        calque.grad(fn)(1.5)
+    assert not CACHE and not NESTED["tables"]
+
+
+def stored_argument(x):
+    x[0] = np.sum(nodes(3)) * x[1]
+    return np.sum(x * x)
+
+
+def test_arguments_are_stored_into_once() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([1.0, 2.0])
+    assert calque.jit(stored_argument)(x) == stored_argument(y)
+    np.testing.assert_array_equal(x, y)
+
+
 @pytest.mark.parametrize(
     "fn", [keeps_an_argument, gives_a_result, counts, changes, keeps_on_one_path]
 )

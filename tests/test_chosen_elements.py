@@ -156,6 +156,10 @@ def index_tried(x):
         return x * x
 
 
+def by_a_truth(x):
+    return ROWS[x > 1.0][1] * x + {True: 2.0, False: 0.5}[x > 1.0] * x
+
+
 def in_a_loop(x):
     total = 0.0
     for k in range(3):
@@ -216,7 +220,7 @@ def lengths(x):
 
 PROGRAMS = [
     *(of_a_letter, letter_compared, letter_in_order, by_a_name, names_in_a_loop, of_functions),
-    *(by_a_rule, lengths),
+    *(by_a_rule, lengths, by_a_truth),
     *(of_two_classes, found_by_a_test, found_by_a_while, found_by_bisection, found_by_a_key),
     *(found_by_numpy, unpacked, named, row, local_rows, arrays, nested, perhaps_none),
     *(all_the_same, from_the_end, from_a_dict, from_halves, among_texts, with_a_default),
@@ -334,6 +338,11 @@ def stored_original(x):
     return chosen[0] * x
 
 
+def identity(x):
+    rows = [[1.0], [2.0]]
+    return x if rows[int(x)] is rows[0] else x * x
+
+
 def of_several_lengths(x):
     return sum([[1.0], [2.0, 3.0]][int(x)]) * x
 
@@ -357,12 +366,27 @@ def test_a_text_that_leaves(fn: Callable[[float], Any]) -> None:
     [
         (stored_row, AliasUndecided),
         (stored_original, AliasUndecided),
+        (identity, AliasUndecided),
         (of_several_lengths, NeedsKnownValue),
     ],
 )
 def test_refused(fn: Callable[[float], Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=rf"test_chosen_elements.py, line \d+, in {fn.__name__}"):
         calque.grad(fn)(0.5)
+
+
+def by_floats(x):
+    return HEIGHTS[x]
+
+
+def by_an_array(x):
+    return HEIGHTS[np.array([int(x), 0])]
+
+
+@pytest.mark.parametrize("fn", [by_floats, by_an_array])
+def test_no_index(fn: Callable[[float], Any]) -> None:
+    with pytest.raises(TypeError, match="list indices must be integers or slices, not"):
+        calque.jit(fn)(1.0)
 
 
 def unhashable(x):

@@ -163,9 +163,15 @@ def noted(x):
     return model.noting(x)
 
 
+def flagged(x):
+    if not hasattr(model, "_warned"):
+        model._warned = True
+    return x * x
+
+
 PROGRAMS = [
     *(within, under_a_test, in_a_loop, decorated, holds_an_argument, holds_an_array),
-    *(lazy, asked, tried, defaulted, rated, noted),
+    *(lazy, asked, tried, defaulted, rated, noted, flagged),
 ]
 
 
@@ -207,6 +213,20 @@ def test_a_constant_is_set_once_and_guarded() -> None:
     assert compiled(2.0) == 1.0 and model.last == "noting"
 
 
+def other_at_first(x):
+    if not hasattr(model, "_warned"):
+        model._warned = True
+        return x
+    return x * x
+
+
+def appends(x):
+    if model.table is None:
+        model.table = []
+    model.table.append(1.0)
+    return x * len(model.table)
+
+
 def keeps_a_global(x):
     global MODE
     MODE = "square"
@@ -244,7 +264,7 @@ def counts_in_the_class(x):
     "fn",
     [
         *(keeps_a_global, counts, keeps_an_argument, sets_on_one_path, keeps_what_depends),
-        counts_in_the_class,
+        *(counts_in_the_class, appends, other_at_first),
     ],
 )
 def test_refused(fn: Callable[[float], Any]) -> None:

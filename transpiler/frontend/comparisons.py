@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import gast
 import numpy as np
 
-from calque.transpiler.errors import NeedsKnownValue
+from calque.transpiler.errors import AliasUndecided, NeedsKnownValue
 from calque.transpiler.frontend.formatting import Texts
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import polyfills
@@ -102,6 +102,7 @@ class Comparisons(Texts):
     def compare(self, op: Any, left: Any, right: Any, node: Any) -> Any:
         """One comparison."""
         if isinstance(op, (gast.Is, gast.IsNot)):
+            self._require_apart(left, right, node)
             same: Any = left is right
             for value, other in ((left, right), (right, left)):
                 if isinstance(value, Unread) and other is not None:
@@ -145,8 +146,20 @@ class Comparisons(Texts):
                 return self._compare_sequences(left, right, name == "eq", node)
             if isinstance(left, list) == isinstance(right, list):
                 return self._compare_order(op, left, right, node)
+        if function in (operator.eq, operator.ne):
+            self._require_apart(left, right, node)
         guard_native(self, (left, right), node)
         return function(left, right)
+
+    def _require_apart(self, left: Any, right: Any, node: Any) -> None:
+        """Refuse to ask for the identity of objects of which a run-time value chose one."""
+        if left is not right and id(left) in self.undecided and id(right) in self.undecided:
+            self.fail(
+                AliasUndecided,
+                node,
+                "Run-time data decides whether these are one object.",
+                "compare numbers or texts that the objects hold",
+            )
 
     def is_mixed(self, left: Any, right: Any) -> bool:
         """True if one of two numbers, or arrays, is a number whose class differs between paths."""

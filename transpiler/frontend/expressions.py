@@ -25,6 +25,7 @@ from calque.transpiler.frontend.control.chosen_elements import (
     element_at,
     looked_up,
     may_be_tagged,
+    place_in,
     value_under,
 )
 from calque.transpiler.frontend.library.polyfills import joined_lists
@@ -336,7 +337,8 @@ class Expressions(Comparisons):
             parts = [index.start, index.stop, index.step]
             return slice(*[self._known_index(p, value, node) for p in parts])
         if isinstance(index, Array):
-            dim = self.builder.dim_of(index) if index.dtype.kind in "iu" else None
+            index = place_in(value, index)
+            dim = self.builder.dim_of(index)
             if isinstance(dim, int):
                 return dim
             wanted = self.builder.needs_known(

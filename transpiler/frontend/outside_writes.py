@@ -10,14 +10,21 @@ from __future__ import annotations
 import builtins
 import inspect
 import operator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from calque.transpiler.errors import ImpureFunction, UndefinedVariable, UnsupportedFunction
+from calque.transpiler.errors import (
+    CalqueError,
+    ImpureFunction,
+    UndefinedVariable,
+    UnsupportedFunction,
+)
 from calque.transpiler.frontend.control.python_errors import UNDEFINED
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.machine import NEXT, Machine
 from calque.transpiler.frontend.paths import of_object, step
+from calque.transpiler.frontend.same_computations import SameComputations
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
 from calque.transpiler.frontend.values.containers.list_kinds import rows_of
 from calque.transpiler.frontend.values.containers.outside_kinds import (
@@ -26,6 +33,7 @@ from calque.transpiler.frontend.values.containers.outside_kinds import (
     Written,
 )
 from calque.transpiler.frontend.values.descriptions import same_constant
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.mutable_objects import is_from_library
 from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array
@@ -140,15 +148,15 @@ def _contents(container: Any) -> dict[Any, Any]:
     return dict(kind_of(container).now(container))
 
 
-def _settle_container(machine: Machine, changed: ChangedContainer) -> None:
-    """Refuse a container that holds something else now, unless it is a cache."""
+def _is_filled_cache(machine: Machine, changed: ChangedContainer) -> bool:
+    """True for a cache to which something was added; refuses other changes of a container."""
     now, first = _contents(changed.copy), changed.first
     stays = rows_of(changed.copy) is None and list(now)[: len(first)] == list(first)
     stays = stays and all(_is_same(now[k], v) for k, v in first.items())
     new = [k for k in now if k not in first]
     if stays and isinstance(changed.copy, dict) and changed.asked.issuperset(new):
         if not any(depends_on_arguments(machine, now[k]) for k in new):
-            return  # a cache
+            return bool(new)
         raise ImpureFunction(
             f"{changed.name} lives outside the function, and would keep what depends on the "
             "arguments of this call.",
@@ -156,37 +164,101 @@ def _settle_container(machine: Machine, changed: ChangedContainer) -> None:
             "compute it in each call, and keep what is always the same only",
         )
     if not stays or new:
-        raise ImpureFunction(
-            f"This changes {changed.name}, which lives outside the function; generated code could "
-            "not do that once per call.",
-            changed.origin,
-            "return the new value, or work on a copy made inside the function",
-        )
+        raise _changed(changed)
+    return False
 
 
-def settle_outside(machine: Machine) -> None:
-    """Check what the program leaves in places outside, and store what it leaves there for good."""
+def _changed(changed: ChangedContainer) -> ImpureFunction:
+    return ImpureFunction(
+        f"This changes {changed.name}, which lives outside the function; generated code could "
+        "not do that once per call.",
+        changed.origin,
+        "return the new value, or work on a copy made inside the function",
+    )
+
+
+def settle_outside(
+    machine: Machine, start: Snapshot, again: Callable[[], Any], result: Any
+) -> None:
+    """Check what the program leaves in places outside, and store what it leaves there for good.
+
+    Where it keeps something, ``again`` interprets the function once more, of arguments as they
+    were at the ``start``: that must change nothing, and give the same result.
+    """
+    kept: list[tuple[Any, ImpureFunction]] = []
+    values: list[Any] = []
     for changed in machine.outside.containers.values():
-        _settle_container(machine, changed)
+        if _is_filled_cache(machine, changed):
+            kept.append((changed.copy, _changed(changed)))
+            values += [v for k, v in _contents(changed.copy).items() if k not in changed.first]
     left: list[tuple[Written, Any]] = []
     for place, written in machine.outside.written.items():
         now = kind_of(machine.outside).read(machine.outside, place)
-        if _is_same(now, written.first) or _is_cache(machine, written, now):
+        if _is_same(now, written.first):
+            continue
+        if _is_cache(machine, written, now):
+            kept.append((machine.outside, _lasts(written)))
+            values.append(now)
             continue
         if written.asked or not _is_lasting(now):
-            _refuse(written)
+            raise _lasts(written)
         left.append((written, now))
+    if kept:
+        flags = any(map(_is_lasting, values))  # by which the next call may take another way
+        _require_stable(machine, kept, start, again, [result] if flags else [])
     for written, now in left:
         setattr(written.owner, written.name, now)
         read = step(getattr, machine.path_of(written.owner), written.name)
         machine.guards.append(Guard(read, now, written.name))
 
 
-def _refuse(written: Written) -> None:
+def _require_stable(
+    machine: Machine,
+    kept: list[tuple[Any, ImpureFunction]],
+    start: Snapshot,
+    again: Callable[[], Any],
+    results: list[Any],
+) -> None:
+    """Raise the error of a place that a second call would change, or that changes ``results``."""
+    builder, owned = machine.builder, machine.owned
+    held = [value for value, _ in start.contents.values()]
+    whole = Snapshot([*machine.roots(), *held, *results], owned)
+    before = [(Snapshot([value], owned), error) for value, error in kept]
+    lists = [(each, len(each)) for each in (machine.guards, machine.facts, machine.decisions)]
+    captures, imports = dict(machine.captures), dict(builder.imports)
+    assumptions, origin = dict(builder.dims.assumptions), machine.return_origin
+    try:
+        with builder.block():
+            start.restore()
+            found = [again()]
+            compare = SameComputations(builder.definitions).values
+            same = all(map(compare, results, found))
+        now = [Snapshot([value], owned) for value, _ in kept]
+    except (
+        CalqueError,
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as refused:
+        raise kept[0][1] from refused
+    finally:
+        whole.restore()
+        for each, count in lists:
+            del each[count:]
+        machine.captures, builder.imports = captures, imports
+        builder.dims.assumptions, machine.return_origin = assumptions, origin
+    for (first, error), second in zip(before, now, strict=True):
+        if first.differs(second) or not same:
+            raise error
+
+
+def _lasts(written: Written) -> ImpureFunction:
     is_global = isinstance(written.owner, dict)
     what = f"The global {written.name} is written" if is_global else f"Setting .{written.name}"
     whose = ", and" if is_global else " changes an object that lives outside the function: it"
-    raise ImpureFunction(
+    return ImpureFunction(
         f"{what}{whose} holds another value after the call.",
         written.origin,
         "return the new value, or set the old one back before the end",

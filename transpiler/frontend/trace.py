@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -33,6 +34,7 @@ from calque.transpiler.frontend.outside_writes import follow_outside, settle_out
 from calque.transpiler.frontend.results import Results
 from calque.transpiler.frontend.source import source_of
 from calque.transpiler.frontend.values.containers.list_kinds import rows_of
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
@@ -205,8 +207,10 @@ def _attempt(
         for parameter in signature:
             found = pytrees.words_of_leaves(parameter.tree, parameter.name)
             builder.words.update((leaf, word) for leaf, word in found if isinstance(leaf, Var))
-        result = _interpret(machine, function, args, kwargs)
-        settle_outside(machine)
+        again = partial(_interpret, machine, function, args, kwargs)
+        start = Snapshot([args, kwargs], machine.owned)
+        result = again()
+        settle_outside(machine, start, again, result)
         template = close_result(result, body, machine)
         if compiled:
             _require_decided(cells, params)

@@ -98,6 +98,15 @@ def _tagged(values: Sequence[Any], place: Any) -> Any:
     return within(0, len(starts))
 
 
+def place_in(values: Sequence[Any], index: Array) -> Array:
+    """A run-time index of a sequence as an integer; TypeError for what is none in Python."""
+    if index.dtype.kind not in "biu" or index.ndim:
+        kind = next(k for k in (list, tuple, str) if isinstance(values, k)).__name__
+        what = "numpy.ndarray" if index.ndim else index.dtype.name
+        raise TypeError(f"{kind} indices must be integers or slices, not {what}")
+    return FUNCTIONS[int](index) if index.dtype.kind == "b" else index
+
+
 def element_at(machine: Machine, values: Sequence[Any], place: Any, node: Any) -> Any:
     """The value at a run-time place of several that have one description, or may have tags."""
     description = common_description(values)
