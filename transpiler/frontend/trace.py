@@ -454,6 +454,8 @@ def close_result(result: Any, body: core.Block, machine: Interpreter) -> Any:
             return Slot(len(body.results) - 1)
         if value is None or isinstance(value, (str, bytes)):
             return value
+        if hasattr(value, "calque_refuse"):
+            value.calque_refuse()
         if isinstance(value, (Completion, type(machine))) or callable(value):
             raise UnsupportedFunction(
                 f"The function returns a {type(value).__name__}, which generated code cannot.",

@@ -49,6 +49,8 @@ def operand(value: Any) -> Any:
     if isinstance(value, range):
         return FUNCTIONS[np.arange](value.start, value.stop, value.step)
     kind = "None" if value is None else type(value).__name__
+    if hasattr(value, "calque_refuse"):
+        value.calque_refuse()
     raise UnsupportedFunction(f"{kind} is not an array.", current().origin, _as_arrays(value))
 
 

@@ -133,6 +133,8 @@ def _optional(old: Any, value: Any) -> Any:
 
 def _in_a_word(value: Any) -> str:
     """A known value in a word."""
+    if hasattr(value, "calque_refuse"):
+        return "the time"
     return (
         repr(value)
         if value is None or isinstance(value, (int, float, str, bool))

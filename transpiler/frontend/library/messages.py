@@ -17,7 +17,7 @@ import numpy as np
 from calque.transpiler.errors import ImpureFunction, UnsupportedFunction
 from calque.transpiler.frontend.calls import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
-from calque.transpiler.frontend.values.strings import RuntimeText, display
+from calque.transpiler.frontend.values.strings import RuntimeText, display, holds_time
 from calque.transpiler.ir.builder import Array, known
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -87,6 +87,11 @@ def _logger_text(machine: Machine, logger: Any, node: Any) -> str:
 
 def _method(level: str) -> Callable[..., None]:
     def log(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> None:
+        if level != "log" and holds_time(args):
+            number = getattr(logging, level.upper())
+            method: Any = logging.Logger.isEnabledFor
+            if not machine.call_value(method, [args[0], number], {}, node):
+                return  # nobody hears how long it took
         text = f"{_logger_text(machine, args[0], node)}.{level}"
         _record(machine, text, args[1:], kwargs, node)
 

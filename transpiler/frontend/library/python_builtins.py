@@ -19,6 +19,7 @@ from calque.transpiler.frontend.control.comprehension import Comprehensions, acc
 from calque.transpiler.frontend.guarding import guard_native
 from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
     bound_arguments,
+    clocks,
     copying,
     extremes,
     iterating,

@@ -29,7 +29,11 @@ _OF_TEXT = frozenset(
     is_absolute match strftime strptime gmtime with_name with_stem __truediv__ __rtruediv__
     __fspath__ __str__""".split()
 )
-_CLOCKS = ("now", "today", "utcnow")
+_DATES = ("now", "today", "utcnow")
+CLOCKS = frozenset(
+    """time perf_counter monotonic process_time thread_time time_ns perf_counter_ns monotonic_ns
+    process_time_ns thread_time_ns""".split()
+)
 _SETTINGS = (np.geterr, np.geterrcall, np.getbufsize, np.get_printoptions, decimal.getcontext)
 # functions whose results a program may read: each call compares them with those of now
 ASKED = (
@@ -70,10 +74,10 @@ def reads_surroundings(function: Any) -> bool:
         return True
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if isinstance(owner, type) and issubclass(owner, (datetime.date, datetime.datetime)):
-        return name in _CLOCKS
+        return name in _DATES
     if holds_surroundings(owner):
         return True
     module = getattr(function, "__module__", None) or getattr(owner, "__name__", None)
-    if isinstance(function, type) or name in _OF_TEXT:
+    if isinstance(function, type) or name in _OF_TEXT or (module == "time" and name in CLOCKS):
         return False
     return module in _MODULES or (module == "sys" and name != "exit")

@@ -146,6 +146,8 @@ def display(value: Any, args: list[Any]) -> str:
         return f"({display(value.value, args)} if {display(value.there, args)} else None)"
     if isinstance(value, _PLAIN):
         return repr(value)
+    if hasattr(value, "calque_refuse"):
+        value.calque_refuse()
     grows = isinstance(value, list)
     what = "list that grows in a loop" if grows else type(value).__name__
     raise UnsupportedFunction(
@@ -156,7 +158,7 @@ def display(value: Any, args: list[Any]) -> str:
 
 def has_run_time_values(value: Any) -> bool:
     """True if the text of a value is known only at run time."""
-    if isinstance(value, (Array, RuntimeText)):
+    if isinstance(value, (Array, RuntimeText)) or hasattr(value, "calque_refuse"):
         return True
     if isinstance(value, dict):
         return any(has_run_time_values(v) for v in (*value.keys(), *value.values()))
@@ -168,6 +170,15 @@ def has_run_time_values(value: Any) -> bool:
     if isinstance(value, type) or not isinstance(fields, dict):
         return False
     return any(isinstance(v, (Array, RuntimeText)) for v in fields.values())
+
+
+def holds_time(value: Any) -> bool:
+    """True if a value, or a text, is made of what a clock shows."""
+    if isinstance(value, RuntimeText):
+        return any(map(holds_time, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_time, value))
+    return hasattr(value, "calque_refuse")
 
 
 def as_it_is(value: Any) -> Any:
