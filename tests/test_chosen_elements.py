@@ -232,8 +232,10 @@ X = 1.3
 @pytest.mark.parametrize("fn", PROGRAMS)
 @pytest.mark.parametrize("x", [0.3, X, 1.7])
 def test_against_python(fn: Callable[[float], Any], x: float) -> None:
-    if fn is found_by_numpy and x < 1.0:
-        x += 2.0
+    check(fn, x + 2.0 if fn is found_by_numpy and x < 1.0 else x)
+
+
+def check(fn: Callable[[float], Any], x: float) -> None:
     expected, h = fn(x), 1e-6
     slope = (fn(x + h) - fn(x - h)) / (2 * h)
     with warnings.catch_warnings():
@@ -248,6 +250,45 @@ def test_against_python(fn: Callable[[float], Any], x: float) -> None:
     np.testing.assert_allclose(
         calque.vmap(calque.grad(fn))(many), [calque.grad(fn)(v) for v in many.tolist()], rtol=1e-14
     )
+
+
+def counted(x):
+    counts = {0: 0.0, 1: 0.0, 2: 0.0}
+    for v in np.array([0.2, 1.1, 2.7, 0.4]) * x / 1.8:
+        counts[int(v)] += v * v
+    return counts[0] + 2 * counts[1] + 3 * counts[2]
+
+
+def by_truths(x):
+    sums = {True: 0.0, False: 1.0}
+    for v in (x, x * x, 0.5):
+        sums[v > 1.0] += v
+    return sums[True] * sums[False]
+
+
+def replaced(x):
+    rows = {0: [1.0, x], 1: [2.0, 3.0], "all": [4.0]}
+    alias = rows
+    rows[int(x)] = [x * x, x]
+    return alias[0][0] * 3 + alias[1][0] * x
+
+
+def stored_anew(x):
+    rows = {0: 1.0}
+    rows[int(x)] = x
+    return rows[0]
+
+
+@pytest.mark.parametrize("fn", [counted, by_truths, replaced])
+@pytest.mark.parametrize("x", [0.3, 1.3])
+def test_stores_under_run_time_keys(fn: Callable[[float], Any], x: float) -> None:
+    check(fn, x)
+
+
+def test_a_run_time_key_that_is_new() -> None:
+    assert calque.jit(stored_anew)(0.5) == 0.5
+    with pytest.raises(NotImplementedError, match="a run-time key that the dict does not have"):
+        calque.jit(stored_anew)(1.5)
 
 
 def seven(x):

@@ -20,6 +20,10 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.attributes import read_attribute
 from calque.transpiler.frontend.comparisons import Comparisons, numeric
 from calque.transpiler.frontend.control.chosen_elements import (
+    CACHED,
+    ELEMENT,
+    KEY,
+    NEW_KEY,
     Lookup,
     common_description,
     element_at,
@@ -84,8 +88,6 @@ UNARY: dict[type, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-KEY, NEW_KEY, ELEMENT = "A key", "A key of what is stored", "An element of a set"
-CACHED = "The key under which a cache outside the function keeps a value"
 _INSTEAD_OF = {
     KEY: "make the values an array, and the key an index into it",
     NEW_KEY: "append the values to a list, or store them into an array",

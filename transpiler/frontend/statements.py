@@ -19,10 +19,11 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.attribute_writes import set_attribute
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
+from calque.transpiler.frontend.control.chosen_elements import store_in_dict
 from calque.transpiler.frontend.control.leaving_statements import surely_leaves
 from calque.transpiler.frontend.control.tagged_reads import TaggedReads
 from calque.transpiler.frontend.control.tries import as_branch
-from calque.transpiler.frontend.expressions import BINARY, CACHED, NEW_KEY
+from calque.transpiler.frontend.expressions import BINARY
 from calque.transpiler.frontend.machine import Args, Completion, Kwargs
 from calque.transpiler.frontend.methods import in_place
 from calque.transpiler.frontend.mixed_operations import added_to, holds_mixed, stored
@@ -217,17 +218,14 @@ class Statements(TaggedReads):
             if holds_mixed([index, value]):
                 again = lambda index, value: self.store(container, index, value, node)
                 return stored(self, container, index, value, again)
-            asked(operator.setitem, OPERATORS["setitem"], container, gathered(index), value)
-            return
+            return asked(operator.setitem, OPERATORS["setitem"], container, gathered(index), value)
         if hasattr(container, "calque_store"):
-            container.calque_store(index, value)
-            return
+            return container.calque_store(index, value)
         self.check_writable(container, node, "This store")
         if isinstance(container, list):
             self.replace_element(container, index, value, node)
         elif isinstance(container, dict):
-            what = CACHED if id(container) in self.outside.containers else NEW_KEY
-            container[self.hashable(index, node, what)] = value
+            store_in_dict(self, container, index, value, node)
         else:
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
@@ -35,6 +36,8 @@ from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.logic import not_
 
+KEY, NEW_KEY, ELEMENT = "A key", "A key of what is stored", "An element of a set"
+CACHED = "The key under which a cache outside the function keeps a value"
 _EXACT = 1 << 53  # beyond it, not every integer is a float
 
 
@@ -213,6 +216,25 @@ def value_under(machine: Machine, found: Lookup, key: Array, node: Any) -> Any:
     absent = apply(not_, found.there)
     raise_at_run_time(machine, absent, "raise KeyError({0})", [key], node)
     return found.value(machine, node)
+
+
+def store_in_dict(machine: Machine, table: dict[Any, Any], key: Any, value: Any, node: Any) -> None:
+    """``table[key] = value``; a run-time number must be a key that the dict has already.
+
+    A dict cannot grow by a key that only the run knows: an error at run time says so.
+    """
+    cached, found = id(table) in machine.outside.containers, None
+    if not cached:
+        with suppress(BranchMismatch):  # it may lack some of its keys, or values are of two kinds
+            found = machine.looked_up(table, key, node)
+    if found is None:
+        table[machine.hashable(key, node, CACHED if cached else NEW_KEY)] = value
+        return
+    text = "raise NotImplementedError('a run-time key that the dict does not have yet')"
+    raise_at_run_time(machine, apply(not_, found.there), text, [], node)
+    for own in [k for k in table if is_number(k)]:
+        arms = partial(lambda given: given, value), partial(lambda given: given, table[own])
+        table[own] = machine.choose(key == own, *arms, node)
 
 
 def missing_key(machine: Machine, table: Any, key: Any, node: Any) -> list[Raising]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calque.transpiler.frontend.control.chosen_elements import value_or
-from calque.transpiler.frontend.expressions import ELEMENT
+from calque.transpiler.frontend.control.chosen_elements import ELEMENT, value_or
 from calque.transpiler.frontend.library.polyfills import counted, place_in
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList, rows_of
