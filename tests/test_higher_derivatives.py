@@ -198,3 +198,21 @@ def test_a_jet_within_a_function_that_is_transformed() -> None:
 def test_series_that_do_not_fit_are_refused(primals: Any, series: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError), match=text):
         calque.jet(lambda *xs: xs, primals, series)
+
+
+def test_forward_over_forward_passes_over_slopes_that_nothing_needs() -> None:
+    """The slope of an incomplete gamma function by its shape, which has none of its own."""
+    special = pytest.importorskip("scipy.special")
+    shape, x = np.array([1.0, 2.5]), np.array([0.7, 1.9])
+
+    def upper(x):
+        return special.gammaincc(shape, x)
+
+    def slope(x):
+        return calque.jvp(upper, (x,), (np.ones(2),))[1]
+
+    found = calque.jvp(slope, (x,), (np.ones(2),))[1]
+    want = calque.vjp(lambda x: calque.vjp(upper, x)[1](np.ones(2))[0], x)[1](np.ones(2))[0]
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    step = 1e-6
+    np.testing.assert_allclose(found, (slope(x + step) - slope(x - step)) / (2 * step), rtol=1e-6)

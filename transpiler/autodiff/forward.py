@@ -24,6 +24,7 @@ from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
+from calque.transpiler.ir.dead_code import read_by
 from calque.transpiler.ir.rewrite import derived
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.called import Called, define
@@ -75,6 +76,8 @@ class Push:
     def __init__(self, builder: Builder, active: set[Var], function: Function):
         self.builder = builder
         self.active = active
+        results = {r for r in function.body.results if isinstance(r, Var)}
+        self.live = read_by(function.body, results)  # (what no result needs has no tangent)
         self.roles = give_words(function.body, builder.named, builder.definitions)
 
     def statements(self, statements: Sequence[core.Statement], tangents: Tangents) -> None:
@@ -82,6 +85,8 @@ class Push:
         for s in statements:
             with self.builder.at(s.origin):
                 match s:
+                    case Apply() if self.live.isdisjoint(s.outs):
+                        self.builder.emit(s)
                     case Apply(primitive=Called()):
                         self.push_call(s, tangents)
                     case Apply():
