@@ -21,6 +21,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.errors import Origin, SourceNotFound
+from calque.transpiler.frontend.private_names import write_private_names
 
 _trees: dict[str, tuple[tuple[str, ...], ast.Module, str]] = {}
 _compiled: dict[tuple[str, int, bool], tuple[ast.Module, list[CodeType]]] = {}
@@ -165,7 +166,9 @@ def function_source(function: FunctionType) -> FunctionSource:
             hint="import it again, or run the cell again",
         )
     name = "lambda" if function.__name__ == "<lambda>" else function.__name__
-    return FunctionSource(gast.ast_to_gast(node), path, lines, name)
+    made = gast.ast_to_gast(node)
+    write_private_names(made, tree, node)
+    return FunctionSource(made, path, lines, name)
 
 
 def _written_since_start(path: str) -> bool:

@@ -154,8 +154,19 @@ def is_object(value: Any) -> bool:
 def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an instance, in the order in which they were set, or declared."""
     for name in [*_slots(type(value)), *getattr(value, "__dict__", ())]:
-        if not name.startswith("__") and hasattr(value, name):
-            yield name, getattr(value, name)
+        if not name.startswith("__") and (found := _set_value(value, name)) is not _UNSET:
+            yield name, found
+
+
+_UNSET = object()
+
+
+def _set_value(value: Any, name: str) -> Any:
+    """An attribute that was set; the class's own ``__getattr__`` is not asked for others."""
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return _UNSET
 
 
 def has_attributes(value: Any) -> bool:
@@ -169,7 +180,8 @@ def contents(value: Any) -> dict[str, Any]:
     if not slots:
         found: dict[str, Any] = vars(value)
         return found
-    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    held = {name: _set_value(value, name) for name in slots}
+    held = {name: found for name, found in held.items() if found is not _UNSET}
     return held | getattr(value, "__dict__", {})
 
 
@@ -187,8 +199,23 @@ def _slots(cls: type) -> tuple[str, ...]:
         return ()
     if cls.__module__.startswith(("calque.", "numpy")) or issubclass(cls, (tuple, list, dict)):
         return ()
-    names = (n for base in reversed(cls.__mro__) for n in _names(vars(base).get("__slots__", ())))
+    names = (
+        private_name(name, base.__name__)
+        for base in reversed(cls.__mro__)
+        for name in _names(vars(base).get("__slots__", ()))
+    )
     return tuple(n for n in names if not n.startswith("__"))
+
+
+def private_name(name: str, cls: str) -> str:
+    """A name as Python writes it within a class.
+
+    >>> private_name("__x", "_Rod"), private_name("__init__", "Rod"), private_name("__x", "")
+    ('_Rod__x', '__init__', '__x')
+    """
+    cls = cls.lstrip("_")
+    private = name.startswith("__") and not name.endswith("__") and bool(cls)
+    return f"_{cls}{name}" if private else name
 
 
 def _names(slots: Any) -> tuple[str, ...]:

@@ -32,8 +32,10 @@ class ObjectKind(Container):
         return dict(self.now(value)) if _is_made(value, owned) else None
 
     def within(self, value: Any, content: Any) -> Iterable[Any]:
-        children = getattr(value, "calque_children", tuple)
-        return children() if content is None else content.values()
+        if content is not None:
+            return content.values()
+        children = getattr(type(value), "calque_children", None)  # (not by its own __getattr__)
+        return () if children is None else children(value)
 
     def restore(self, value: Any, content: Any) -> None:
         if list(self.now(value)) != list(content):
