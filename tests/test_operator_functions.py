@@ -90,3 +90,39 @@ def test_types_are_pythons() -> None:
 def test_arrays_are_not_concatenated() -> None:
     with pytest.raises(UnsupportedFunction, match="np.concatenate"):
         calque.jit(lambda x: operator.concat(x, x))(X)
+
+
+class Scaled:
+    """A number with operators of its own."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __mul__(self, other):
+        return Scaled(self.value * other)
+
+    def __rmul__(self, other):
+        return Scaled(other * self.value)
+
+    def __rsub__(self, other):
+        return Scaled(other - self.value)
+
+    def __gt__(self, other):
+        return self.value > other
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: operator.mul(x, Scaled(3.0)).value,
+        lambda x: operator.mul(Scaled(3.0), x).value,
+        lambda x: operator.sub(x, Scaled(x * x)).value,
+        lambda x: x if operator.lt(x, Scaled(3.0)) else 2.0 * x,
+        lambda x: x if operator.gt(Scaled(x), 3.0) else 2.0 * x,
+    ],
+)
+def test_operators_of_classes_are_asked(function):
+    for x in (1.5, 4.0):
+        assert calque.value_and_grad(function)(x)[0] == function(x)
+        slope = (function(x + 1e-6) - function(x - 1e-6)) / 2e-6
+        np.testing.assert_allclose(calque.grad(function)(x), slope, rtol=1e-8)

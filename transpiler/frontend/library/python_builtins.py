@@ -41,7 +41,6 @@ from calque.transpiler.frontend.library import (  # noqa: F401  (fill the table)
 from calque.transpiler.frontend.machine import Args, Kwargs
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import (
-    UFUNCS,
     called,
     holds_mixed,
     operated,
@@ -254,23 +253,3 @@ def _divmod(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
     left, right = args
     quotient = machine.binary(gast.FloorDiv, left, right, node)
     return (quotient, machine.binary(gast.Mod, left, right, node))
-
-
-def _operator(name: str) -> Callable[..., Any]:
-    """A function of Python's ``operator``."""
-
-    def call(machine: Interpreter, node: Any, args: Args, kwargs: Kwargs) -> Any:
-        if known(args):
-            return getattr(operator, name)(*args)
-        if holds_mixed(args) and name in UFUNCS:
-            again = lambda *args: call(machine, node, list(args), kwargs)
-            return operated(machine, operation(name), args, again)
-        return OPERATORS[name](*args)
-
-    return call
-
-
-for _name in ("add", "sub", "mul", "truediv", "neg", "matmul", "pow"):
-    BUILTINS[getattr(operator, _name)] = _operator(_name)
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    BUILTINS[getattr(operator, _name)] = _operator(_name)

@@ -11,7 +11,7 @@ import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, UnsupportedFunction
 from calque.transpiler.frontend.calls import BUILTINS, OBJECTS, builtin
-from calque.transpiler.frontend.comparisons import numeric
+from calque.transpiler.frontend.comparisons import COMPARE, numeric
 from calque.transpiler.frontend.expressions import BINARY, UNARY
 from calque.transpiler.frontend.library import numpy_polyfills, polyfills
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
@@ -183,6 +183,14 @@ def _binary(kind: type) -> Callable[..., Any]:
     return call
 
 
+def _compared(kind: type) -> Callable[..., Any]:
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        left, right = args
+        return machine.compare(kind(), left, right, node)
+
+    return call
+
+
 def _unary(kind: type) -> Callable[..., Any]:
     def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         (value,) = args
@@ -194,6 +202,8 @@ def _unary(kind: type) -> Callable[..., Any]:
 for _kind, (_word, _function) in BINARY.items():
     BUILTINS[getattr(operator, f"i{_word}")] = _in_place(_kind)
     BUILTINS[_function] = _binary(_kind)
+for _kind, (_, _function) in COMPARE.items():
+    BUILTINS[_function] = _compared(_kind)
 for _kind, (_, _operator) in UNARY.items():
     BUILTINS[_operator] = _unary(_kind)
 BUILTINS[operator.inv] = BUILTINS[operator.invert]
