@@ -157,3 +157,50 @@ def test_gradient(fn: Callable[..., Any], first: float) -> None:
     assert np.isclose(value, fn(x), rtol=1e-13)
     np.testing.assert_allclose(gradient, oracle.gradient(fn, (x,)), rtol=1e-6)
     np.testing.assert_allclose(calque.jit(fn)(x), fn(x), rtol=1e-12)
+
+
+class Labelled:
+    """An array with a label; ufuncs of it are its own, as xarray's are."""
+
+    def __init__(self, values: Any, label: str = "a") -> None:
+        self.values, self.label = values, label
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__":
+            return NotImplemented
+        total = 0.0
+        for value in inputs:
+            total = total + (np.sum(value.values) if isinstance(value, Labelled) else 0.0)
+        plain = [i.values if isinstance(i, Labelled) else i for i in inputs]
+        found = ufunc(*plain, **options)
+        return Labelled(np.where(total > 0.0, found, 2.0 * found), self.label)
+
+    def __rmul__(self, other: Any) -> Labelled:
+        return Labelled(other * self.values * 3.0, self.label)
+
+
+ROW = np.array([0.4, 1.2, 2.0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.exp(Labelled(ROW * x)).values,
+        lambda x: np.maximum(1.0, Labelled(ROW * x)).values,
+        lambda x: np.multiply(ROW * x, Labelled(ROW)).values,
+        lambda x: np.subtract(Labelled(ROW * x), Labelled(ROW)).values,
+        lambda x: (ROW * Labelled(x * ROW)).values,
+        lambda x: (ROW * x * Labelled(ROW)).values,
+        lambda x: (ROW - Labelled(x * ROW)).values,
+        lambda x: (x * Labelled(x * ROW)).values,
+        lambda x: np.where((ROW < Labelled(x * ROW)).values, x, x * x),
+        lambda x: np.add(ROW, Labelled(x * ROW), dtype=np.float64).values,
+    ],
+)
+def test_ufuncs_of_classes(function: Any) -> None:
+    for x in (1.3, -0.6):
+        np.testing.assert_allclose(calque.jit(function)(x), function(x), rtol=1e-12)
+        slope = (function(x + 1e-6) - function(x - 1e-6)) / 2e-6
+        np.testing.assert_allclose(calque.jvp(function, (x,), (1.0,))[1], slope, rtol=1e-7)
+        total = calque.grad(lambda x: np.sum(function(x)))(x)
+        np.testing.assert_allclose(total, np.sum(slope), rtol=1e-7)

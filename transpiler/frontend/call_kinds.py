@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import FunctionType, MethodType, MethodWrapperType
 from typing import Any
 
+import numpy as np
+
 from calque.transpiler.frontend.attribute_writes import by_wrapper, is_objects, of_object
 from calque.transpiler.frontend.callables import (
     is_in,
@@ -24,7 +26,7 @@ from calque.transpiler.frontend.library.numba_ufuncs import call_numbas, is_numb
 from calque.transpiler.frontend.library.scipy_objects import is_frozen, is_scipys
 from calque.transpiler.frontend.library.scipy_twins import call_twin
 from calque.transpiler.frontend.machine import NEXT, Args, Closure, Kwargs
-from calque.transpiler.frontend.methods import method_of
+from calque.transpiler.frontend.methods import by_ufunc, method_of
 from calque.transpiler.frontend.values.iterables import Generator
 from calque.transpiler.frontend.values.list_arrays import gathered
 from calque.transpiler.frontend.values.numbers_of_classes import BASES, NumberOfClass, made, plain
@@ -80,7 +82,10 @@ class CallKinds(Calls):
         handler = self.rule_of(function)
         assert handler is not None
         args = [self.settled(a, node) if isinstance(a, RuntimeText) else a for a in args]
-        return self._library(function, handler, args, kwargs)
+        own = NotImplemented
+        if isinstance(function, np.ufunc):
+            own = by_ufunc(self, function, args, kwargs, node)
+        return self._library(function, handler, args, kwargs) if own is NotImplemented else own
 
     def _method(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a bound method written in Python."""
