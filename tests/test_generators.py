@@ -331,11 +331,11 @@ def sent_to(x):
 
 
 def list_at_a_place_of_the_data(x):
-    return sum(len(a) * b for a, b in zip(["a", "b", "c"], positive(x)))
+    return sum(len(a) * b for a, b in zip([{1: 2}, {}, {3: x}], positive(x)))
 
 
 def test_an_error_within_a_zip_is_at_its_line() -> None:
-    with pytest.raises(errors.CalqueError, match=r"zip\(\[\"a\", \"b\", \"c\"\], positive") as caught:
+    with pytest.raises(errors.CalqueError, match=r"zip\(\[\{1: 2\}, \{\}, \{3: x\}\], positive") as caught:
         calque.grad(list_at_a_place_of_the_data)(X)
     assert caught.value.origin.file == __file__
 

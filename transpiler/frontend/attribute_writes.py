@@ -27,11 +27,21 @@ def set_attribute(machine: Machine, owner: Any, name: str, value: Any, node: Any
         guard_member(machine, type(owner), "__setattr__")
         machine.call_value(setter, [owner, name, value], {}, node)
         return None
-    return set_plainly(machine, owner, name, value, node)
+    return set_plainly(machine, owner, name, value, node, setattr)
 
 
-def set_plainly(machine: Machine, owner: Any, name: str, value: Any, node: Any) -> None:
-    """``object.__setattr__(owner, name, value)``: by a descriptor of the class, if there is one."""
+def set_plainly(
+    machine: Machine,
+    owner: Any,
+    name: str,
+    value: Any,
+    node: Any,
+    write: Callable[[Any, str, Any], None] = object.__setattr__,
+) -> None:
+    """``object.__setattr__(owner, name, value)``: by a descriptor of the class, if there is one.
+
+    ``write`` sets an attribute of an object of the program; ``setattr`` asks its class.
+    """
     if isinstance(owner, (bool, int, float, complex, str, np.generic, np.ndarray)):
         if not hasattr(owner, name):
             setattr(owner, name, value)  # raises what Python raises
@@ -49,10 +59,7 @@ def set_plainly(machine: Machine, owner: Any, name: str, value: Any, node: Any) 
         return
     machine.check_writable(owner, node, f"Setting .{name}")
     machine.name_value(value, name)
-    if method_of(owner, "setattr") is not None:
-        object.__setattr__(owner, name, value)
-    else:
-        setattr(owner, name, value)
+    write(owner, name, value)
 
 
 def _set_on_array(machine: Machine, owner: Array, name: str, value: Any, node: Any) -> None:
