@@ -21,7 +21,7 @@ expn zeta pdtr pdtrc pdtri"""
 _TWO = """betainc betaincc betaincinv betainccinv fdtr fdtrc fdtri hyp1f1 hyperu eval_genlaguerre
 eval_gegenbauer bdtr bdtrc nbdtr nbdtrc"""
 _SPHERICAL = "spherical_jn spherical_yn spherical_in spherical_kn"
-_INTEGRALS = "itj0y0 iti0k0 it2j0y0 it2i0k0 itairy"
+_INTEGRALS = "itj0y0 iti0k0 it2j0y0 it2i0k0"
 _ZEROS_OF_ORDER = "jn jnp yn ynp"
 _ZEROS = "ber bei ker kei berp beip kerp keip"
 _SEVERAL_ZEROS = "ai bi y0 y1 y1p fresnel"

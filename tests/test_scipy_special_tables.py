@@ -30,7 +30,6 @@ SMOOTH: dict[str, Callable[..., Any]] = {
     "iti0k0": lambda x: np.stack(special.iti0k0(x)),
     "it2j0y0": lambda x: np.stack(special.it2j0y0(x)),
     "it2i0k0": lambda x: np.stack(special.it2i0k0(x)),
-    "itairy": lambda x: np.stack(special.itairy(x)),
     "itstruve0": special.itstruve0,
     "itmodstruve0": special.itmodstruve0,
     "elliprf": lambda x: special.elliprf(x, 1.5, x * x),
@@ -59,9 +58,9 @@ def test_slopes(name: str) -> None:
         value, tangent = calque.jvp(f, (X,), (np.ones_like(X),))
         rough = name.startswith("it")  # integrals, of which SciPy gives seven digits
         want = slope(f, X, 1e-2) if rough else slope(f, X)
-        near, least = (1e-3, 1e-4) if rough else (1e-6, 1e-6)
+        near = 1e-3 if rough else 1e-6
         np.testing.assert_allclose(value, f(X), rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(tangent, want, rtol=near, atol=least)
+        np.testing.assert_allclose(tangent, want, rtol=near, atol=1e-6)
         reverse = calque.grad(lambda x: np.sum(f(x)))(X)
         np.testing.assert_allclose(reverse, tangent.reshape(-1, 4).sum(axis=0), rtol=1e-10)
         compiled = calque.jit(f)(X)
