@@ -286,6 +286,5 @@ WITHOUT = {
     "it drops leading zeros, so the length of its result depends on the data: use np.convolve": (
         *("np.polymul", "np.polydiv"),
     ),
-    "it raises an error for values of the data": ("np.asarray_chkfinite",),
     "it is about the layout of memory": ("np.asfortranarray",),
 }

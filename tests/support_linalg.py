@@ -5,10 +5,22 @@ from __future__ import annotations
 _SQUARE = "x @ x.T + np.eye(3)"
 _OF_SQUARES = """cosm coshm eig eigvals hessenberg logm pinvh schur signm sinhm sinm sqrtm tanhm
 tanm"""
+_BANDS = "np.stack([0.1 * x[0], 1.0 + x[1]])"
 _OF_VECTORS = "circulant companion fiedler hankel"
 EXAMPLES = {
     **{name: f"linalg.{name}({_SQUARE})" for name in _OF_SQUARES.split()},
     **{name: f"linalg.{name}(x[0])" for name in _OF_VECTORS.split()},
+    "cho_solve_banded": f"linalg.cho_solve_banded(({_BANDS}, False), x[2])",
+    "cholesky_banded": f"linalg.cholesky_banded({_BANDS})",
+    "eig_banded": f"linalg.eig_banded({_BANDS})",
+    "eigvals_banded": f"linalg.eigvals_banded({_BANDS})",
+    "funm": f"linalg.funm({_SQUARE}, lambda z: z * np.exp(z))",
+    "ishermitian": f"linalg.ishermitian({_SQUARE}) * x",
+    "issymmetric": f"linalg.issymmetric({_SQUARE}) * x",
+    "null_space": "linalg.null_space(x)",
+    "orth": "linalg.orth(x.T)",
+    "orthogonal_procrustes": "linalg.orthogonal_procrustes(x[:, :3], x[:, 1:])[0]",
+    "rsf2csf": f"linalg.rsf2csf({_SQUARE}, np.eye(3))[0]",
     "convolution_matrix": "linalg.convolution_matrix(x[0], 3)",
     "eig": f"linalg.eig({_SQUARE})[0].real",
     "eigvals": f"linalg.eigvals({_SQUARE}).real",

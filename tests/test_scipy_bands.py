@@ -137,3 +137,10 @@ def test_functions_of_matrices_that_are_not_determined() -> None:
         f(np.eye(3))
     with pytest.raises(TypeError, match="complex"):
         f(np.diag([-1.0, 2.0]))
+
+
+@pytest.mark.skipif(not hasattr(linalg.eig_banded, "__wrapped__"), reason="SciPy stacks since 1.16")
+def test_stacks_of_bands() -> None:
+    stack = np.stack([_bands(X), _bands(X**2)])
+    found = calque.jit(lambda a: linalg.eig_banded(a)[0])(stack)
+    np.testing.assert_allclose(found, linalg.eig_banded(stack)[0], rtol=1e-12)

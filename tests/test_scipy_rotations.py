@@ -61,7 +61,6 @@ MADE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     ),
     "with a known one": (lambda v: (KNOWN * Rotation.from_rotvec(v) * KNOWN).as_rotvec(), (V,)),
     "inverse": (lambda v, x: Rotation.from_rotvec(v).inv().apply(x), (V, W)),
-    "power": (lambda v, n: (Rotation.from_rotvec(v) ** n[0]).as_rotvec(), (V, np.array([0.7]))),
     "square root": (lambda v: (Rotation.from_rotvec(v) ** 0.5).as_quat(), (V,)),
     "index": (lambda v: Rotation.from_rotvec(v)[1:3].as_matrix(), (VECTORS,)),
     "loop": (lambda v: sum(r.magnitude() for r in Rotation.from_rotvec(v)), (VECTORS,)),
@@ -77,8 +76,12 @@ MADE: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "known slerp": (lambda t: BETWEEN(t).as_matrix(), (np.array([0.2, 0.7, 1.9]),)),
     "known": (KNOWN.apply, (W,)),
     "known stack": (lambda x: STACK.apply(x, inverse=True), (MANY,)),
-    "known power": (lambda n: (KNOWN ** n[0]).as_rotvec(), (np.array([0.7]),)),
 }
+if abs((Rotation.from_rotvec([1.0, 0.0, 0.0]) ** 0.7).magnitude() - 0.7) < 1e-12:
+    # exponents of 64 bits; before its version 1.17 SciPy has them of 32
+    EXPONENT = np.array([0.7])
+    MADE["power"] = (lambda v, n: (Rotation.from_rotvec(v) ** n[0]).as_rotvec(), (V, EXPONENT))
+    MADE["known power"] = (lambda n: (KNOWN ** n[0]).as_rotvec(), (EXPONENT,))
 
 
 def _turn(v: Any) -> Any:

@@ -82,19 +82,18 @@ SMOOTHED: dict[str, tuple[Any, ...]] = {
     "hilbert2": (_size(_of("hilbert2", None)), data(4, 5)),
     "deconvolve": (_of("deconvolve", 0), data(9), np.array([2.0, 0.5, 0.3])),
     "the rest": (_of("deconvolve", 1), data(9), np.array([2.0, 0.5, 0.3])),
-    "lombscargle": (
-        lambda t, y: signal.lombscargle(np.sort(t), y, [0.5, 1.3]),
-        data(9),
-        data(9) ** 2,
-    ),
     "lsim": (lambda u: signal.lsim(([1.0], [1.0, 0.5, 2.0]), u, np.arange(9) * 0.1)[1], data(9)),
     "dlsim": (lambda u: signal.dlsim(([1.0], [1.0, 0.5], 0.1), u)[1], data(9)),
     "freqs": (lambda x: np.abs(signal.freqs(x[:3], x[3:], [0.5, 2.0])[1]), data(6)),
     "lfiltic": (lambda y: signal.lfiltic([1.0, 0.5], [1.0, -0.5, 0.2], y), data(2)),
     "gauss_spline": (_of("gauss_spline", None, 3), data(9)),
 }
-# what has another size in other versions of SciPy, or is not there
+# not there, or not in Python, in older versions of SciPy
 if hasattr(signal, "envelope"):
+    SMOOTHED["lombscargle"] = (
+        lambda t, y: signal.lombscargle(np.sort(t), y, [0.5, 1.3]),
+        *(data(9), data(9) ** 2),
+    )
     SMOOTHED["envelope"] = (_of("envelope", None), data(12))
 
 

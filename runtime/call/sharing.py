@@ -105,8 +105,9 @@ def _key_of(function: Any) -> tuple[Any, ...] | None:
         if type(function.func) is not FunctionType or vars(function):
             return None
         return (Same(function.func), len(function.args), *function.keywords)
-    if kind is MethodType and not isinstance(function.__self__, type):
-        return (Same(function.__func__), type(function.__self__))
+    owner = getattr(function, "__self__", None)
+    if kind is MethodType and hasattr(owner, "__dict__") and not isinstance(owner, type):
+        return (Same(function.__func__), type(owner))
     return (kind,) if _is_called_as_a_user_says(kind) else None
 
 

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.frontend.library.scipy_twins import read_source, twin
-from calque.transpiler.frontend.library.twin_questions import known_count
+from calque.transpiler.frontend.library.twin_questions import (
+    known_count,
+    known_numbers,
+    read_by_python,
+)
 
 read_source(
     "scipy.signal",
-    *("filtfilt", "sosfiltfilt", "hilbert", "wiener", "resample", "resample_poly", "decimate"),
+    *("filtfilt", "hilbert", "resample", "resample_poly", "decimate"),
     *("freqz", "sosfreqz", "freqz_sos", "firwin"),
     *("chirp", "gausspulse", "cheby1", "gauss_spline", "sweep_poly"),
     *("lombscargle", "freqs", "lfiltic"),
@@ -47,6 +51,20 @@ def _sizes(kernel_size: Any, count: int) -> tuple[int, ...]:
     if isinstance(kernel_size, int):
         return (kernel_size,) * count
     return tuple(int(size) for size in kernel_size) * (count if len(kernel_size) == 1 else 1)
+
+
+@twin("scipy.signal", "wiener")
+def wiener(im: Any, mysize: Any = None, noise: Any = None) -> Any:
+    """The local mean, and of what is beyond it the part that the noise's power leaves."""
+    from scipy import signal
+
+    im = np.asarray(im)
+    near = np.ones(_sizes(mysize, im.ndim))
+    mean = signal.correlate(im, near, "same") / near.size
+    power = signal.correlate(im**2, near, "same") / near.size - mean**2
+    if noise is None:
+        noise = np.mean(power)
+    return np.where(power < noise, mean, (im - mean) * (1 - noise / power) + mean)
 
 
 @twin("scipy.signal", "medfilt2d")
@@ -189,6 +207,38 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
         x, end = signal.lfilter(sos[k, :3], sos[k, 3:], x, axis, zi[k])
         ends.append(end)
     return x, np.stack(ends)
+
+
+def _zeros_of(sos: Any) -> Any:
+    """The number of coefficients that sections lack on both sides."""
+    return np.minimum(np.sum(sos[:, 2] == 0), np.sum(sos[:, 5] == 0))
+
+
+@read_by_python
+def _shared_zeros(sos: Any) -> int:
+    return int(_zeros_of(np.asarray(sos)))
+
+
+@twin("scipy.signal", "sosfiltfilt")
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+    """The sections forth and back, over a signal that is continued at both ends."""
+    from scipy.signal import _signaltools
+
+    x, sos = np.asarray(x), np.atleast_2d(np.asarray(sos))
+    sections = known_count(sos.shape[0], "The number of sections of a filter")
+    given = known_numbers(sos)
+    none = _shared_zeros(given) if given is not None else _zeros_of(sos)
+    taps = 2 * sections + 1 - none
+    edge, whole = _signaltools._validate_pad(padtype, padlen, x, axis, ntaps=taps)
+    shape = [1] * x.ndim
+    shape[axis] = 2
+    states = np.reshape(sosfilt_zi(sos), (sections, *shape))
+    for _ in range(2):
+        first = _signaltools.axis_slice(whole, stop=1, axis=axis)
+        whole = np.flip(sosfilt(sos, whole, axis, states * first)[0], axis)
+    if edge > 0:
+        return _signaltools.axis_slice(whole, start=edge, stop=-edge, axis=axis)
+    return whole
 
 
 @twin("scipy.signal", "lfilter_zi")

@@ -25,7 +25,9 @@ def _coefficients(p: Any) -> Any:
 @implements(np.polyval)
 def np_polyval(p: Any, x: Any) -> Any:
     """``np.polyval``, by Horner's rule, written out."""
-    p, x = _coefficients(p), FUNCTIONS[np.asarray](operand(x))
+    p, x = FUNCTIONS[np.asarray](operand(p)), FUNCTIONS[np.asarray](operand(x))
+    if not p.ndim:
+        raise TypeError("iteration over a 0-d array")
     y = np.zeros_like(x)
     for k in range(known_int(p.shape[0], "The number of coefficients")):
         y = y * x + p[k]

@@ -15,6 +15,7 @@ from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     decompositions,
     linalg,
+    scipy_bands,
     scipy_eigen,
     scipy_equations,
     scipy_factors,
@@ -148,9 +149,11 @@ def _norm(args: Args, batched: Flags, params: Params) -> Any:
 
 
 def _own_stack(primitive: Primitive) -> Callable[[Args, Flags, Params], Any]:
+    minor = 17 if primitive is scipy_systems.solve_toeplitz else 16
+
     def rule(args: Args, batched: Flags, params: Params) -> Any:
-        if not scipy_stacks():
-            raise refuse(f"scipy.{primitive}", "SciPy stacks it since its version 1.16.")
+        if not scipy_stacks((1, minor)):
+            raise refuse(f"scipy.{primitive}", f"SciPy stacks it since its version 1.{minor}.")
         return stacked(primitive)(all_batched(args, batched), (True,) * len(args), params)
 
     return rule
@@ -161,6 +164,7 @@ for _record in (
     *(scipy_factors.lu_factor, scipy_factors.lu_solve, scipy_eigen.full_qr),
     *(scipy_systems.solve_banded, scipy_systems.solveh_banded, scipy_systems.solve_toeplitz),
     *(scipy_more_factors.lu, scipy_more_factors.schur, scipy_more_factors.hessenberg),
+    *(scipy_more_factors.rsf2csf, scipy_bands.eig_banded),
     *(scipy_matrix_functions.logm, scipy_matrix_functions.fractional_matrix_power),
     *(scipy_matrix_functions.sqrtm, scipy_matrix_functions.signm, scipy_matrix_functions.polar),
     *(scipy_equations.solve_sylvester, scipy_equations.discrete_lyapunov, scipy_equations.riccati),

@@ -23,11 +23,12 @@ def scipy_stacks(since: tuple[int, int] = (1, 16)) -> bool:
     return tuple(map(int, version)) >= since
 
 
-def check_stacks(name: str) -> None:
+def check_stacks(name: str, minor: int = 16) -> None:
     """Refuse a stack with a SciPy that takes none."""
-    if not scipy_stacks():
+    if not scipy_stacks((1, minor)):
         raise UnsupportedFunction(
-            f"scipy.linalg.{name} of a stack of matrices: SciPy takes it since its version 1.16.",
+            f"scipy.linalg.{name} of a stack of matrices: SciPy takes it since its version "
+            f"1.{minor}.",
             current().origin,
             "use calque.vmap",
         )

@@ -318,7 +318,7 @@ def _column_and_row(given: Any, name: str) -> tuple[Array, Array]:
     column = FUNCTIONS[np.atleast_1d](given[0] if pair else given)
     row = FUNCTIONS[np.atleast_1d](given[1]) if pair else conjugated(column)
     if max(column.ndim, row.ndim) > 1:
-        check_stacks(name)
+        check_stacks(name, 17)
     return for_lapack(column, name), for_lapack(row, name)
 
 

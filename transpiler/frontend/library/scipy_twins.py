@@ -133,6 +133,8 @@ def call_twin(machine: Machine, function: Any, args: Args, kwargs: Kwargs, node:
     made, before = _look_up(TWINS, function), []
     if made is None and isinstance(function, MethodType):
         made, before = _look_up(TWINS, function.__func__), [function.__self__]
+        if made is not None and isinstance(function.__self__, type):
+            before = []  # a method of the class, which its twin needs not
         if made is not None and machine.rule_of(function) is not None:
             return NEXT  # one that the user declared
     if made is None:

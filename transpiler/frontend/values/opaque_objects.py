@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import pickle
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
@@ -68,16 +69,23 @@ class Watch:
 
 
 def _copied(value: Any) -> Any:
+    """A copy; of objects that compare by identity alone, what pickle keeps of them."""
     try:
-        return copy.copy(value)
+        return pickle.dumps(value) if _has_no_equality(value) else copy.copy(value)
     except Exception:  # what has no copy is compared with nothing: it counts as changed
         return None
+
+
+def _has_no_equality(value: Any) -> bool:
+    return type(value).__eq__ is object.__eq__
 
 
 def _same(value: Any, before: Any) -> bool:
     if value is before:
         return True
     try:
+        if isinstance(before, bytes) and _has_no_equality(value):
+            return pickle.dumps(value) == before
         return type(value) is type(before) and bool(value == before)
     except Exception:
         return False
