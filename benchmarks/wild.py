@@ -129,7 +129,7 @@ def gradient_apart(
     for step in (1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-9):
         try:
             other = central(total, x, step)
-        except (ValueError, ArithmeticError, IndexError):  # outside what the package takes
+        except (ValueError, ArithmeticError, IndexError, AttributeError):  # what it does not take
             continue
         tiny = np.max(np.abs(other)) <= noise and np.max(np.abs(found)) <= noise
         distance = 0.0 if tiny else apart(found, other)

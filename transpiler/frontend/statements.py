@@ -125,16 +125,21 @@ class Statements(TaggedReads):
             if alias.asname:
                 for part in alias.name.split(".")[1:]:
                     module = getattr(module, part)
-            self.call.frame.locals[alias.asname or alias.name.split(".")[0]] = module
+            self._imported(alias.asname or alias.name.split(".")[0], module)
 
     def exec_ImportFrom(self, node: Any) -> None:
         """``from module import name`` within a function."""
-        if node.level:
-            self._refuse(node)
-        names = [a.name for a in node.names]
-        module = __import__(node.module, fromlist=names)
+        names, where = [a.name for a in node.names], self.call.globals
+        module = __import__(node.module or "", where, None, names, node.level)
         for alias in node.names:
-            self.call.frame.locals[alias.asname or alias.name] = getattr(module, alias.name)
+            self._imported(alias.asname or alias.name, getattr(module, alias.name))
+
+    def _imported(self, name: str, value: Any) -> None:
+        """Bind what an import gives."""
+        scope: Any = self.call.frame.locals
+        if name in self.call.globals_written:
+            scope = self.call.globals  # as a call of the function itself does it, once for all
+        scope[name] = value
 
     def exec_FunctionDef(self, node: Any) -> None:
         """A nested function."""
