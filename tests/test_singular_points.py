@@ -87,3 +87,21 @@ def test_the_deviation_of_one_element_is_constant(x) -> None:
     many = np.stack([x, x])
     np.testing.assert_array_equal(calque.vmap(calque.grad(total))(many), np.zeros_like(many))
     np.testing.assert_array_equal(calque.jvp(total, (x,), (x,))[1], 0.0)
+
+
+def halved(x):
+    if x > 2.0:
+        v = x * x
+    elif x > 1.5:
+        v = x
+    else:
+        u = math.sqrt(2.0 - x)
+        v = math.sqrt(u) if u != 0.0 else 0.0
+    return math.sqrt(v) * x
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_condition_of_an_arm_is_not_asked_outside_of_it(way):
+    """``math.sqrt`` raises there."""
+    np.testing.assert_allclose(WAYS[way](halved)(3.0), 6.0)
+    np.testing.assert_allclose(WAYS[way](halved)(1.6), 1.5 * math.sqrt(1.6))

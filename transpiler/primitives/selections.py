@@ -192,6 +192,9 @@ def _can_be_again(value: Var, inside: Collection[Var], needs: set[Var], depth: i
     made = current().definitions.get(value)
     if not depth or not isinstance(made, Apply) or made.primitive.kind != "elementwise":
         return False
+    t = made.outs[0].type
+    if t.weak and t.dtype.kind in "fc" and not made.primitive.total:
+        return False  # Python's numbers raise errors where the block does not run
     operands = (a for a in made.args if isinstance(a, Var))
     return all(_can_be_again(a, inside, needs, depth - 1) for a in operands)
 
