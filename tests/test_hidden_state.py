@@ -213,6 +213,67 @@ def test_a_constant_is_set_once_and_guarded() -> None:
     assert compiled(2.0) == 1.0 and model.last == "noting"
 
 
+class Node:
+    """A node with a number of its own, and a name that is made of it."""
+
+    _made, mode = 0, "a"
+
+    def __init__(self, value):
+        Node._made += 1
+        self.number, self.name, self.value = Node._made, f"n{Node._made}", value
+
+
+_names = 0
+
+
+def named():
+    global _names
+    _names += 1
+    return f"v{_names}"
+
+
+def with_nodes(x):
+    return Node(x).value * Node(2.0).value * x
+
+
+def with_names(x):
+    first, second = named(), named()
+    table = {first: x, second: x * x * SCALE}
+    return table[first] + table[second]
+
+
+def mode_of_a_class(x):
+    before, Node.mode = Node.mode, "b"
+    y = x * x if Node(x).mode == "b" else x
+    Node.mode = before
+    return y
+
+
+@pytest.mark.parametrize("fn", [with_nodes, with_names, mode_of_a_class])
+def test_counters_of_names(fn: Callable[[float], Any]) -> None:
+    global SCALE
+    check(fn, 1.5)
+    before = Node._made, _names
+    calque.jit(fn)(1.5)
+    assert (Node._made, _names) == before
+    SCALE = 3.0
+    check(fn, 1.5)
+
+
+def gives_its_number(x):
+    return Node(x).number * x
+
+
+def shows_its_name(x):
+    print(Node(x).name)
+    return x
+
+
+def changes_in_time(x):
+    named()
+    return x if _names > 100 else x * x
+
+
 def other_at_first(x):
     if not hasattr(model, "_warned"):
         model._warned = True
@@ -256,7 +317,7 @@ def keeps_what_depends(x):
 
 
 def counts_in_the_class(x):
-    Model.calls = 3
+    Model.calls = x
     return x
 
 
@@ -264,14 +325,14 @@ def counts_in_the_class(x):
     "fn",
     [
         *(keeps_a_global, counts, keeps_an_argument, sets_on_one_path, keeps_what_depends),
-        *(counts_in_the_class, appends, other_at_first),
+        *(counts_in_the_class, appends, other_at_first, shows_its_name, changes_in_time),
+        gives_its_number,
     ],
 )
 def test_refused(fn: Callable[[float], Any]) -> None:
     before = dict(vars(model))
+    message = rf"test_hidden_state.py, line \d+, in ({fn.__name__}|named|__init__)"
     for wrap in (calque.jit, calque.grad, calque.vmap):
-        with pytest.raises(
-            ImpureFunction, match=rf"test_hidden_state.py, line \d+, in {fn.__name__}"
-        ):
+        with pytest.raises(ImpureFunction, match=message):
             wrap(fn)(np.array([1.0, 2.0]) if wrap is calque.vmap else 1.5)
     assert vars(model) == before and MODE == "plain"

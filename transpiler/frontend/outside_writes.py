@@ -1,8 +1,9 @@
 """Writes to globals and to attributes of captured objects, while the program is interpreted.
 
 Such a place is a variable of the program. At the end it must hold what it held before; or it is a
-cache, which held nothing, and now holds what does not depend on the arguments; or it holds a known
-value that does not depend on the place itself: that is stored once, and guarded from then on.
+cache, which held nothing, and now holds what does not depend on the arguments; or it is a private
+counter on which no result depends, which stays as it is; or it holds a known value that does not
+depend on the place itself: that is stored once, and guarded from then on.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Var
 
+_FAR = 1_000_003  # how far a counter is moved, to see that nothing hangs on it
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -97,7 +99,10 @@ def _is_librarys(module: ModuleType) -> bool:
 def _has_plain_attribute(owner: Any, name: str) -> bool:
     """True if a store into an attribute of an object does no more than that."""
     kind: Any = type(owner)
-    if isinstance(owner, (Array, type)) or not pytrees.has_attributes(owner):
+    if isinstance(owner, type):
+        plain = kind.__setattr__ is type.__setattr__ and not is_from_library(owner)
+        return plain and not hasattr(type(vars(owner).get(name)), "__get__")
+    if isinstance(owner, Array) or not pytrees.has_attributes(owner):
         return False
     if is_from_library(kind) or kind.__setattr__ is not object.__setattr__:
         return False
@@ -114,6 +119,9 @@ def attribute_written(machine: Machine, owner: Any, name: str, node: Any) -> Any
     place = place_of(owner, name)
     if place in written:
         return written_value(machine, place, node)
+    inherited = _written_by_class(machine, owner, name)
+    if inherited is not None:
+        return written_value(machine, inherited, node)
     if name == "__dict__" and any(w.owner is owner for w in written.values()):
         return machine.fail(
             UnsupportedFunction,
@@ -122,6 +130,19 @@ def attribute_written(machine: Machine, owner: Any, name: str, node: Any) -> Any
             "read them by their names",
         )
     return NEXT
+
+
+def _written_by_class(machine: Machine, owner: Any, name: str) -> Place | None:
+    """The place of a class that the program has written, and that an attribute is read from."""
+    is_class = isinstance(owner, type)
+    if not is_class and name in getattr(owner, "__dict__", ()):
+        return None
+    for base in owner.__mro__ if is_class else type(owner).__mro__:
+        if place_of(base, name) in machine.outside.written:
+            return place_of(base, name)
+        if name in vars(base):
+            return None
+    return None
 
 
 def written_value(machine: Machine, place: Place, node: Any) -> Any:
@@ -192,6 +213,7 @@ def settle_outside(
             kept.append((changed.copy, _changed(changed)))
             values += [v for k, v in _contents(changed.copy).items() if k not in changed.first]
     left: list[tuple[Written, Any]] = []
+    counters: dict[Place, Written] = {}
     for place, written in machine.outside.written.items():
         now = kind_of(machine.outside).read(machine.outside, place)
         if _is_same(now, written.first):
@@ -200,12 +222,16 @@ def settle_outside(
             kept.append((machine.outside, _lasts(written)))
             values.append(now)
             continue
+        if _is_counter(written, now):
+            counters[place] = written
+            continue
         if written.asked or not _is_lasting(now):
             raise _lasts(written)
         left.append((written, now))
-    if kept:
-        flags = any(map(_is_lasting, values))  # by which the next call may take another way
-        _require_stable(machine, kept, start, again, [result] if flags else [])
+    if kept or counters:
+        # the next call may take another way by a flag that is kept
+        compared = [result] if counters or any(map(_is_lasting, values)) else []
+        _require_stable(machine, kept, counters, start, again, compared)
     for written, now in left:
         setattr(written.owner, written.name, now)
         read = step(getattr, machine.path_of(written.owner), written.name)
@@ -215,24 +241,35 @@ def settle_outside(
 def _require_stable(
     machine: Machine,
     kept: list[tuple[Any, ImpureFunction]],
+    counters: dict[Place, Written],
     start: Snapshot,
     again: Callable[[], Any],
     results: list[Any],
 ) -> None:
-    """Raise the error of a place that a second call would change, or that changes ``results``."""
+    """Raise the error of a place that a second call would change, or that changes ``results``.
+
+    Counters are elsewhere in the second call; where the results stay, they are not guarded.
+    """
     builder, owned = machine.builder, machine.owned
     held = [value for value, _ in start.contents.values()]
     whole = Snapshot([*machine.roots(), *held, *results], owned)
     before = [(Snapshot([value], owned), error) for value, error in kept]
+    errors = [*(error for _, error in kept), *map(_lasts, counters.values())]
+    places = machine.outside.held
+    counted = {place: places[place] for place in counters}
     lists = [(each, len(each)) for each in (machine.guards, machine.facts, machine.decisions)]
     captures, imports = dict(machine.captures), dict(builder.imports)
     assumptions, origin = dict(builder.dims.assumptions), machine.return_origin
     try:
-        with builder.block():
+        told = _effects(builder.blocks[-1])
+        with builder.block() as block:
             start.restore()
+            places.update({place: value + _FAR for place, value in counted.items()})
             found = [again()]
             compare = SameComputations(builder.definitions).values
             same = all(map(compare, results, found))
+            same = same and (not counters or _effects(block) == told)
+        machine.outside.held.update(counted)
         now = [Snapshot([value], owned) for value, _ in kept]
     except (
         CalqueError,
@@ -242,16 +279,33 @@ def _require_stable(
         TypeError,
         ValueError,
     ) as refused:
-        raise kept[0][1] from refused
+        raise errors[0] from refused
     finally:
         whole.restore()
         for each, count in lists:
             del each[count:]
         machine.captures, builder.imports = captures, imports
         builder.dims.assumptions, machine.return_origin = assumptions, origin
+    if not same:
+        raise errors[0]
     for (first, error), second in zip(before, now, strict=True):
-        if first.differs(second) or not same:
+        if first.differs(second):
             raise error
+    unread = {_read_of(machine, written) for written in counters.values()}
+    machine.guards[:] = [g for g in machine.guards if g.path.place not in unread]
+
+
+def _effects(block: core.Block) -> list[str]:
+    """The texts of the statements that show something, or raise an error."""
+    return [s.template for s in core.walk(block) if isinstance(s, core.Effect)]
+
+
+def _read_of(machine: Machine, written: Written) -> Any:
+    """The place of the path by which a program reads what it has written."""
+    owner, name = written.owner, written.name
+    if isinstance(owner, dict):
+        return step(operator.getitem, of_object(owner), name).place
+    return step(getattr, machine.path_of(owner), name).place
 
 
 def _lasts(written: Written) -> ImpureFunction:
@@ -275,6 +329,12 @@ def _is_lasting(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(_is_lasting, value))
     return type(value) in _PLAIN
+
+
+def _is_counter(written: Written, now: Any) -> bool:
+    """True for a private integer that has grown: a counter of names, if no result hangs on it."""
+    grown = type(written.first) is int and type(now) is int and now > written.first
+    return written.asked and grown and written.name.startswith("_")
 
 
 def _is_cache(machine: Machine, written: Written, now: Any) -> bool:
