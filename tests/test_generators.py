@@ -330,13 +330,26 @@ def sent_to(x):
     return sum(answers()) * x[0]
 
 
-def list_at_a_place_of_the_data(x):
-    return sum(len(a) * b for a, b in zip([{1: 2}, {}, {3: x}], positive(x)))
+def texts_at_places_of_the_data(x):
+    return sum(len(a) * b for a, b in zip(["a", "bb", "ccc"], positive(x)))
+
+
+def lists_at_places_of_the_data(x):
+    return sum(len(a) * b for a, b in zip([[1], [2, 2], []], positive(x)))
+
+
+def test_texts_in_a_zip() -> None:
+    assert calque.jit(texts_at_places_of_the_data)(X) == texts_at_places_of_the_data(X)
+    h = 1e-6 * np.eye(len(X))
+    slopes = [
+        (texts_at_places_of_the_data(X + e) - texts_at_places_of_the_data(X - e)) / 2e-6 for e in h
+    ]
+    np.testing.assert_allclose(calque.grad(texts_at_places_of_the_data)(X), slopes, atol=1e-8)
 
 
 def test_an_error_within_a_zip_is_at_its_line() -> None:
-    with pytest.raises(errors.CalqueError, match=r"zip\(\[\{1: 2\}, \{\}, \{3: x\}\], positive") as caught:
-        calque.grad(list_at_a_place_of_the_data)(X)
+    with pytest.raises(errors.CalqueError, match=r"zip\(\[\[1\], \[2, 2\], \[\]\], positive") as caught:
+        calque.grad(lists_at_places_of_the_data)(X)
     assert caught.value.origin.file == __file__
 
 
