@@ -287,6 +287,23 @@ def test_an_unset_name_raises_as_in_python(transformed, expected):
         transformed(0.5)
 
 
+def unset_by_a_loop(x, c):
+    total = 0.0
+    for v in x:
+        if v > c:
+            total = total + v
+        else:
+            low = v * c
+    return total + low
+
+
+@pytest.mark.parametrize("run", [calque.jit(unset_by_a_loop), calque.grad(unset_by_a_loop)])
+def test_a_name_that_no_iteration_sets(run):
+    assert np.all(np.isfinite(run(VECTOR, 0.5)))
+    with pytest.raises(UnboundLocalError, match="'low'"):
+        run(VECTOR, 0.1)
+
+
 def returned(x, c):
     return x if c > 0.5 else 1.0
 

@@ -116,11 +116,10 @@ class Calls(NativeCalls):
             else:
                 args.append(self._argument(function, item))
         for keyword in node.keywords:
-            value = self.evaluate(keyword.value)
             if keyword.arg is None:
-                kwargs.update(value)
+                kwargs.update(self.evaluate(keyword.value))
             else:
-                kwargs[keyword.arg] = value
+                kwargs[keyword.arg] = self._handed_to(function, keyword.value)
         return args, kwargs
 
     def _argument(self, function: Any, node: Any) -> Any:
@@ -130,11 +129,20 @@ class Calls(NativeCalls):
             return self.consumed(node)
         if is_generator(node) and steps:
             return self.lazy_expression(node)
-        value = self.evaluate(node)
+        value = self._handed_to(function, node)
         if not isinstance(value, Generator) or steps or is_in(function, (sum, any, all, max, min)):
             return value
         eager = is_in(function, BUILTINS) or self.rule_of(function) is not None
         return self.consumed_value(value, node) if eager else value
+
+    def _handed_to(self, function: Any, node: Any) -> Any:
+        """The value of an argument, which a function of the user's may test for None."""
+        inner = getattr(function, "__func__", function)
+        inner = inner.__init__ if isinstance(inner, type) else inner
+        tests = function is isinstance or is_interpreted(inner)
+        if tests and self.rule_of(function) is None:
+            return self.unread_value(node)
+        return self.evaluate(node)
 
     def _lifted_partial(self, function: functools.partial[Any]) -> tuple[list[Any], dict[str, Any]]:
         """The arguments that a partial made outside the program carries."""

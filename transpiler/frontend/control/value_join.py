@@ -100,6 +100,8 @@ def _with_alternative(old: Any, new: Any, value: Any, spread: bool) -> Any:
     tagged, parts = (old, [value]) if isinstance(old, TaggedStructure) else (new, None)
     for position, part in enumerate(tagged.parts[1:]):
         given = value if parts else (value.first, value.second)[position]
+        if given is MISSING or (isinstance(part, Constant) and part.value is MISSING):
+            continue  # that is no kind of value
         wider = widen(part if parts else old, given, spread)
         if not isinstance(wider, Clash) and not isinstance(wider, TaggedStructure):
             return tagged.with_part(position, wider)

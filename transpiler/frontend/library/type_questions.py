@@ -20,13 +20,22 @@ from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.frontend.values.key_presence import check_key
 from calque.transpiler.frontend.values.kinds import Unread, answer
 from calque.transpiler.frontend.values.mutable_objects import is_mutable
+from calque.transpiler.frontend.values.optional import Maybe
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import ATTRIBUTES, METHODS, Array
+from calque.transpiler.primitives.logic import and_, not_, or_
+from calque.transpiler.primitives.record import apply
 
 
 @builtin(isinstance)
 def _isinstance(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value, kinds = args
+    if isinstance(value, TaggedValue):
+        value = machine.of_one_kind(value, "this value", node)
+    if isinstance(value, Maybe):
+        inner = _isinstance(machine, node, [value.value, kinds], {})
+        return _by_presence(value.there, inner, isinstance(None, kinds))
     if isinstance(value, Deque):
         return issubclass(deque, kinds)
     if isinstance(value, Closure):
@@ -37,6 +46,15 @@ def _isinstance(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         raise value.refused()
     _guard_class(machine, value)
     return isinstance(value, kinds)
+
+
+def _by_presence(there: Any, inner: Any, of_none: bool) -> Any:
+    """The answer ``inner`` where a value is there, and ``of_none`` where it is None."""
+    if not isinstance(inner, Array) and bool(inner) == of_none:
+        return of_none
+    if of_none:
+        return apply(or_, apply(not_, there), inner) if inner is not False else apply(not_, there)
+    return there if not isinstance(inner, Array) else apply(and_, there, inner)
 
 
 def _guard_class(machine: Machine, value: Any) -> None:
