@@ -54,7 +54,16 @@ def elements_of_known(x):
     return x if set(np.unique(seen[~np.isnan(seen)])) <= {0, 1} else 2.0 * x
 
 
+def powers(x):
+    """Exponents that are a loop's index."""
+    a, total = x[:, :2], np.zeros((2, 2))
+    for i in range(x.shape[1]):
+        total = total + x[0, i] * np.linalg.matrix_power(a, i)
+    return total + np.linalg.matrix_power(a, 2)
+
+
 SMOOTH = {
+    "matrix powers": powers,
     "fmax.accumulate": lambda x: np.fmax.accumulate(x, axis=1),
     "logaddexp.accumulate": lambda x: np.logaddexp.accumulate(x),
     "divide.accumulate": lambda x: np.divide.accumulate(x, axis=1),
@@ -140,6 +149,14 @@ def test_sets_of_numbers(name):
     np.testing.assert_allclose(slope, np.where(np.isin(X, f(X)), 2.0 * X, 0.0) * (slope != 0.0))
     kept = np.isin(X, other) if name == "intersect1d" else ~np.isin(X, other)
     assert np.all((slope != 0.0) >= kept) or name == "intersect1d"
+
+
+def test_powers_of_inverses():
+    def f(x):
+        return np.linalg.matrix_power(x[:, :2], -np.argmax(x[0]))
+
+    np.testing.assert_allclose(calque.jvp(f, (X,), (X,))[0], f(X), rtol=1e-12)
+    calque.check_grads(f, (X,), order=1)
 
 
 def test_what_may_not_be():

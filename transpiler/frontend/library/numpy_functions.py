@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import UnsupportedFunction
+from calque.transpiler.errors import SpecializationNeeded, UnsupportedFunction
 from calque.transpiler.frontend.callables import plain_known
 from calque.transpiler.frontend.calls import BUILTINS, builtin
 from calque.transpiler.frontend.library import numpy_polyfills as twins
@@ -86,3 +86,23 @@ def elements_of(machine: Machine, values: Array, node: Any) -> Any:
         return set(value_of(machine, values))
     except NotConstant:
         return machine.own(twins.ElementsOf(values))
+
+
+_power_of_known = FUNCTIONS[np.linalg.matrix_power]
+
+
+@builtin(np.linalg.matrix_power)
+def _matrix_power(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    a, n = (*args, *kwargs.values())
+    if all(map(plain_known, (a, n))):
+        return machine.native(np.linalg.matrix_power, args, kwargs, node)
+    wanted = machine.builder.needs_known(n, "An exponent") if isinstance(n, Array) else None
+    if wanted is None or isinstance(wanted, SpecializationNeeded) or n.ndim:
+        return _power_of_known(a, n)
+    given = FUNCTIONS[np.asarray](a)
+    if given.dtype.kind != "c":
+        given = FUNCTIONS["cast"](given, np.result_type(given.dtype, "f4"))
+    size = machine.builder.dim_of(n)
+    counts = size is not None and machine.builder.dims.always_nonnegative(size)
+    twin = twins.product_of_equals if counts else twins.matrix_power
+    return machine.call_for_user(twin, [given, n], {}, node)

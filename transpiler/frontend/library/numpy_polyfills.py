@@ -279,3 +279,19 @@ def generalized(
         function(*taken, *stored)
     found = [out.reshape((*around, *shape))[()] for out, shape in zip(outs, shapes)]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def matrix_power(a: Any, n: Any) -> Any:
+    """``np.linalg.matrix_power``, by an exponent that the run knows."""
+    base = a
+    if n < 0:
+        base = np.linalg.inv(a)
+    return product_of_equals(base, abs(n))
+
+
+def product_of_equals(a: Any, n: Any) -> Any:
+    """The product of ``n`` times the same matrix, or the same of each of a stack."""
+    found = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    for _ in range(n):
+        found = found @ a
+    return found
