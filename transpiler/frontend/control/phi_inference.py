@@ -50,9 +50,9 @@ from calque.transpiler.frontend.values.key_presence import (
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber, alternatives_of
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure
-from calque.transpiler.frontend.values.tagged import TaggedValue, tag_needed
+from calque.transpiler.frontend.values.tagged import TaggedStructure, TaggedValue, tag_needed
 from calque.transpiler.ir.builder import FUNCTIONS, Array
-from calque.transpiler.ir.core import Block, Var
+from calque.transpiler.ir.core import UNDEFINED, Block, Var
 from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
 _ATTEMPTS = 40
@@ -210,11 +210,12 @@ class Carrying(Changes):
             values = slot.container.locals if isinstance(slot.container, Frame) else None
             bound = slot.place == flags.value or (id(values), slot.place) in self.half_bound
             optional = slot.initial is None and isinstance(slot.description, OptionalStructure)
-            if not optional and (slot.initial is not MISSING or not bound):
+            tagged = isinstance(slot.description, TaggedStructure)
+            if not optional and not tagged and (slot.initial is not MISSING or not bound):
                 continue
             for number in range(slot.first, slot.first + len(slot.arrays)):
                 t = carried.phis[number].type
-                if not t.ndim:
+                if not t.ndim or (tagged and carried.inits[number] is not UNDEFINED):
                     continue
                 try:
                     carried.inits[number] = FUNCTIONS[np.zeros](shape_of(t), t.dtype).atom

@@ -11,8 +11,8 @@ from calque.transpiler.errors import BranchMismatch
 from calque.transpiler.frontend.control.value_join import (
     coerce,
     fresh_leaf,
+    stand_in,
     widen,
-    zero_of,
 )
 from calque.transpiler.frontend.machine import Completion, Machine
 from calque.transpiler.frontend.values.containers.container_kinds import (
@@ -87,8 +87,8 @@ class Join:
             builder._sizes.append({})
             for out, pair in zip(self.outs, self.leaves, strict=True):
                 value = DEAD if outcome.dead else pair[which]
-                if value is DEAD and not outcome.dead and not out.type.ndim:
-                    value = zero_of(out.type)  # never read: an error has left for its handler
+                if value is DEAD and not outcome.dead:  # never read
+                    value = stand_in(out.type)
                 outcome.block.results.append(coerce(value, out.type))
             builder.blocks.pop()
             builder._sizes.pop()

@@ -57,8 +57,6 @@ class TaggedReads(Contexts):
         decided = self.decided(value)
         if not isinstance(decided, TaggedValue):
             return self.checked(decided, name, node)
-        if id(node) in self.unread:
-            return decided
         if decided.first is MISSING or decided.second is MISSING:
             text = f"cannot access local variable '{name}' {UNASSIGNED}"
             there = decided.second is MISSING
@@ -67,6 +65,8 @@ class TaggedReads(Contexts):
             self.fork(decided.tag, arms[0], arms[1], node)
             self.facts.append((decided.tag.atom, there))
             return self.of_one_kind(value, name, node)
+        if id(node) in self.unread:
+            return decided
         needed = tag_needed(decided, name, self.origin(node))
         needed.node = node
         raise needed

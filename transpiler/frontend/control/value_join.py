@@ -180,6 +180,19 @@ def zero_of(t: ArrayType) -> Any:
     return _cast_constant(0, t)
 
 
+def stand_in(t: ArrayType) -> Any:
+    """Zeros of a type for a path that never reads them; DEAD if only another path has the sizes.
+
+    Generated code may hand them on, or save them for a reverse sweep.
+    """
+    if not t.ndim:
+        return zero_of(t)
+    try:
+        return FUNCTIONS[np.zeros](shape_of(t), t.dtype)
+    except BranchMismatch:
+        return DEAD
+
+
 def fill(var: Any, definitions: Mapping[Var, Any]) -> None:
     """Let a number that some paths leave undefined, and none reads there, be zero on these."""
     made = definitions.get(var) if isinstance(var, Var) else None
