@@ -1,4 +1,4 @@
-"""Writes docs/support.md: ``python tests/support.py`` from the root of the checkout.
+"""Writes docs/support.md and docs/support-scipy.md: ``python tests/support.py``, from the root.
 
 Every public function of NumPy is called once, as ``support_examples`` says, under calque: its value
 is compared with NumPy's, forward and reverse mode with differences, ``vmap`` with a loop.
@@ -6,6 +6,7 @@ is compared with NumPy's, forward and reverse mode with differences, ``vmap`` wi
 
 from __future__ import annotations
 
+import importlib
 import linecache
 import re
 import warnings
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 import support_examples as examples
+import support_families
 import support_linalg
 import support_special
 import support_stats
@@ -31,6 +34,7 @@ from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives.scipy_modules import register_scipy
 
 PAGE = Path(calque.__file__).resolve().parent / "docs" / "support.md"
+SCIPY_PAGE = PAGE.with_name("support-scipy.md")
 X = np.random.default_rng(7).permutation(np.linspace(0.2, 0.8, 12)).reshape(3, 4)
 FLOAT0 = np.dtype([("float0", "V")])
 I = np.array([[1, 2, 3, 0], [2, 2, 1, 3], [0, 1, 3, 1]])
@@ -44,6 +48,20 @@ called as in the column *tried as*, with `x` a float64 array of shape (3, 4), `i
 other; `0`: the function is piecewise constant, or its result is not floating point. *batch*: `vmap`
 equals a loop. A function that is refused is refused with your line, never guessed.
 """
+
+
+SCIPY_HEAD = """\
+# Supported functions of SciPy's other families
+
+Written by `python tests/support.py` with SciPy {version}; `scipy.special`, `scipy.linalg` and the
+distributions are on [the page of NumPy](support.md), as is what the columns mean. What these
+functions compute is tested in `tests/test_scipy_*.py`, against SciPy and differences.
+"""
+
+
+def module_of(name: str) -> Any:
+    """A module of SciPy, given its name there."""
+    return importlib.import_module(f"scipy.{name}")
 
 
 @dataclass(frozen=True)
@@ -107,6 +125,7 @@ def function_of(example: str) -> Callable[..., Any]:
     text, file = f"def f(x, i):\n{body}", f"<{example}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     namespace: dict[str, Any] = {"np": np, "special": special, "linalg": linalg}
+    namespace |= {m.rpartition(".")[2]: module_of(m) for m in support_families.TABLES}
     exec(compile(text, file, "exec"), namespace)
     made: Callable[..., Any] = namespace["f"]
     return made
@@ -150,7 +169,7 @@ def _same(found: Any, want: Any) -> None:
 
 def _forward(fn: Callable[..., Any]) -> str:
     found = pytrees.flatten(
-        calque.jvp(fn, (X, I), (np.ones_like(X), np.zeros(I.shape, FLOAT0)))[1]
+        calque.jvp(fn, (X, I), (np.cos(5.0 * X), np.zeros(I.shape, FLOAT0)))[1]
     )[0]
     return "yes" if any(np.asarray(t).dtype.kind in "fc" and np.any(t) for t in found) else "0"
 
@@ -198,6 +217,22 @@ def page() -> str:
     return "".join(parts)
 
 
+def scipy_page() -> str:
+    """The text of docs/support-scipy.md."""
+    parts = [SCIPY_HEAD.format(version=".".join(scipy.__version__.split(".")[:2]))]
+    for name in support_families.TABLES:
+        parts.append(f"\n## scipy.{name}\n\n| function | tried as | value | jvp | vjp | batch |\n")
+        parts.append("| --- | --- | --- | --- | --- | --- |\n")
+        parts += [f"{row}\n" for row in family(name)]
+    return "".join(parts)
+
+
+def family(name: str) -> Iterator[Row]:
+    """A row for each function of a module of SciPy that calque knows."""
+    module, table = module_of(name), support_families.TABLES[name]
+    return rows(module, name.rpartition(".")[2], table, known_scipy(module))
+
+
 def compiled(row: Row) -> tuple[str, str]:
     """The places where compiled code has a function of ``scipy.special``."""
     return support_special.columns(function_of(row.example), (X, I))
@@ -216,3 +251,4 @@ def sections() -> Iterator[tuple[str, list[Row]]]:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    SCIPY_PAGE.write_text(scipy_page(), encoding="utf-8")

@@ -110,7 +110,8 @@ class CallKinds(Calls):
     def _bound(self, function: Any, args: Args, kwargs: Kwargs, node: Any) -> Any:
         """A call of a method of Python's own classes."""
         owner = function.__self__
-        if owner in (object, tuple, *BASES) and function.__name__ == "__new__":
+        makes = isinstance(owner, type) and function.__name__ == "__new__"
+        if makes and owner in (object, tuple, *BASES):
             if owner in BASES and len(args) > 1 and isinstance(args[1], Array):
                 return made(self, owner, args[0], args[1], node)
             return self.own(function(*args, **kwargs))

@@ -138,7 +138,7 @@ class Calls(NativeCalls):
     def _handed_to(self, function: Any, node: Any) -> Any:
         """The value of an argument, which a function of the user's may test for None."""
         inner = getattr(function, "__func__", function)
-        inner = vars(inner).get("__init__") if isinstance(inner, type) else inner
+        inner = inner.__init__ if isinstance(inner, type) else inner  # type: ignore[misc]
         tests = function is isinstance or is_interpreted(inner)
         if tests and self.rule_of(function) is None:
             return self.unread_value(node)
