@@ -141,15 +141,6 @@ OPTIMIZE = {
     "fixed_point": "optimize.fixed_point(lambda t: np.cos(t) * x[0, 0], 0.5)",
     "fsolve": "optimize.fsolve(lambda t: t**3 + x[0] * t - 0.4, np.full(4, 0.5))",
     "root": "optimize.root(lambda t: t**3 + x[0] * t - 0.4, np.full(4, 0.5)).x",
-    "curve_fit": (
-        f"optimize.curve_fit(lambda t, a, b: a + b * t, {_KNOTS}, x[0], p0=[0.0, 0.0],"
-        " ftol=1e-15, xtol=1e-15)[0]"
-    ),
-    "least_squares": (
-        "optimize.least_squares(lambda p: p[0] - x[0] + p[1] * x[1], [0.5, 0.1], ftol=1e-15,"
-        " xtol=1e-15, gtol=1e-15).x"
-    ),
-    "minimize": "optimize.minimize(lambda p: np.sum((p - x[0]) ** 4 + (p - x[1]) ** 2), x[2], tol=1e-13).x",
     "minimize_scalar": "optimize.minimize_scalar(lambda t: np.sum((t - x[0]) ** 2)).x",
     "nnls": "optimize.nnls(x[:, :2], x[:, 2])[0]",
     **{f"rosen{name}": f"optimize.rosen{name}(x[0])" for name in ("", "_der", "_hess")},

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler.errors import UndefinedVariable
 
 
 def counted(a, n):
@@ -100,12 +99,14 @@ def test_a_loop_without_iterations_sets_nothing(function):
         compiled(2.3, 0)
 
 
-def test_what_some_iterations_set_is_refused():
+def test_what_some_iterations_set_is_there_where_one_did():
     def found(v, limit):
         for i in range(v.size):
             if v[i] > limit:
                 place = i
         return v * place
 
-    with pytest.raises(UndefinedVariable, match="place has no value on every path"):
-        calque.jit(found)(np.arange(5.0), 2.5)
+    compiled = calque.jit(found)
+    np.testing.assert_array_equal(compiled(np.arange(5.0), 2.5), 4.0 * np.arange(5.0))
+    with pytest.raises(UnboundLocalError, match="local variable 'place'"):
+        compiled(np.arange(5.0), 9.0)

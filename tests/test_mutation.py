@@ -100,7 +100,7 @@ FLAT = {"np.sign", "np.nextafter", "np.spacing"}
 # They are derivatives themselves, and those of second order are refused.
 LAST = {"random.gamma_slope", "random.log_gamma_slope", "prng.betainc_by_a", "prng.betainc_by_b"}
 # Their derivative is refused, by all arguments.
-LAST |= {"linalg.schur", "linalg.hessenberg", "special.zeta of one", "special.zetac"}
+LAST |= {"linalg.schur", "linalg.rsf2csf", "linalg.hessenberg", "special.zeta of one", "special.zetac"}
 
 
 @dataclass(frozen=True)

@@ -43,3 +43,16 @@ def test_examples_are_of_the_function_they_stand_for() -> None:
     for table in (examples.NUMPY, examples.LINALG, examples.FFT, examples.SPECIAL):
         for name, call in table.items():
             assert f".{name}(" in call or name in ("matmul",), f"{name}: {call}"
+
+
+def test_every_function_of_the_families_has_a_row() -> None:
+    """The page of SciPy's other families is what a run gives: all names, and one family whole."""
+    written = support.SCIPY_PAGE.read_text(encoding="utf-8")
+    if f"SciPy {'.'.join(support.scipy.__version__.split('.')[:2])};" not in written:
+        pytest.skip("the page was written with another version of SciPy")
+    for name in support.support_families.TABLES:
+        prefix = name.rpartition(".")[2]
+        known = {f"{prefix}.{n}" for n in support.known_scipy(support.module_of(name))}
+        assert known <= set(rows(written)), name
+    for row in support.family("fft"):
+        assert str(row) in written
