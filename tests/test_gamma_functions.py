@@ -39,8 +39,7 @@ def logs(x: Any, k: int) -> Any:
 
 def test_gradients_of_loops_are_compiled() -> None:
     x, jitted = np.array([0.3, 1.2, 2.0]), calque.jit(calque.value_and_grad(logs))
-    with pytest.warns(calque.JitFallback, match="No kernel has special.polygamma"):
-        value, gradient = jitted(x, 5)
+    value, gradient = jitted(x, 5)
     assert value == pytest.approx(logs(x, 5), rel=1e-13)
     steps = 1e-6 * np.eye(3)
     differences = [(logs(x + s, 5) - logs(x - s, 5)) / 2e-6 for s in steps]

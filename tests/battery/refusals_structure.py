@@ -309,15 +309,6 @@ def rounds_change_the_rank(x):
 
 
 @refused("UndefinedVariable")
-def name_bound_only_in_loop(x):
-    i = 0
-    while i < np.sum(x):
-        y = x[0]
-        i += 1
-    return y  # <- here
-
-
-@refused("UndefinedVariable")
 def name_after_del(x):
     y = x * x
     del y

@@ -19,7 +19,7 @@ from calque.transpiler.errors import (
 from calque.transpiler.frontend.attribute_writes import set_attribute
 from calque.transpiler.frontend.callables import is_interpreted
 from calque.transpiler.frontend.comparisons import always
-from calque.transpiler.frontend.control.chosen_elements import store_in_dict
+from calque.transpiler.frontend.control.chosen_elements import NEW_KEY, store_in_dict
 from calque.transpiler.frontend.control.leaving_statements import surely_leaves
 from calque.transpiler.frontend.control.tagged_reads import TaggedReads
 from calque.transpiler.frontend.control.tries import as_branch
@@ -230,6 +230,9 @@ class Statements(TaggedReads):
         if isinstance(container, list):
             self.replace_element(container, index, value, node)
         elif isinstance(container, dict):
+            unrolled = self.loops_around() and not self.indexing
+            if unrolled and isinstance(index, Array) and not self._is_of_data(index.atom):
+                self.hashable(index, node, NEW_KEY)  # an unrolled loop may know it
             store_in_dict(self, container, index, value, node)
         else:
             self.call_value(type(container).__setitem__, [container, index, value], {}, node)
