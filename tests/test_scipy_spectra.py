@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,3 +143,22 @@ def test_wrong_options_raise_as_in_scipy() -> None:
             f(ONE)
         with pytest.raises(ValueError):
             calque.jit(f)(ONE)
+
+
+def test_twins_are_known_through_a_link_to_the_checkout(tmp_path):
+    checkout = Path(calque.__file__).parent
+    (tmp_path / "calque").symlink_to(checkout, target_is_directory=True)
+    (tmp_path / "program.py").write_text(
+        "import numpy as np, calque\nfrom scipy import signal\n"
+        "def power(x):\n    return np.sum(signal.welch(x, nperseg=8)[1])\n"
+        "print(calque.__file__)\nprint(calque.grad(power)(np.arange(16.0)).shape)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    assert told[0].startswith(str(tmp_path)) and told[1] == "(16,)"

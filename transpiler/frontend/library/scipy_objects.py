@@ -30,7 +30,7 @@ def is_scipys(function: Any) -> bool:
     return any((m or "").startswith("scipy") for m in modules)
 
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).parents[3]  # as the code objects have it, which know no links
 _OURS = (str(_ROOT / "runtime") + os.sep, str(_ROOT / "transpiler") + os.sep)
 _TWINS = str(_ROOT / "runtime" / "scipy_twins") + os.sep
 
