@@ -77,6 +77,8 @@ _CREATORS = (
 BUILTINS: dict[Any, Callable[..., Any]] = {}
 # and what objects of a class mean where they are called
 OBJECTS: dict[type, Callable[..., Any]] = {}
+# those that ask of what kind a value is, which may be None
+QUESTIONS: set[Any] = set()
 # those that run a generator expression as a loop of their own
 CONSUMERS = (sum, any, all, min, max)
 
@@ -136,10 +138,10 @@ class Calls(NativeCalls):
         return self.consumed_value(value, node) if eager else value
 
     def _handed_to(self, function: Any, node: Any) -> Any:
-        """The value of an argument, which a function of the user's may test for None."""
+        """The value of an argument; a question, or a function of the user's, takes None, too."""
         inner = getattr(function, "__func__", function)
         inner = inner.__init__ if isinstance(inner, type) else inner  # type: ignore[misc]
-        tests = function is isinstance or is_interpreted(inner)
+        tests = is_in(function, QUESTIONS) or is_interpreted(inner)
         if tests and self.rule_of(function) is None:
             return self.unread_value(node)
         return self.evaluate(node)

@@ -61,6 +61,7 @@ from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
 from calque.transpiler.frontend.values.nested_lists import hold, hold_again, holder
 from calque.transpiler.frontend.values.stepwise import stepping
 from calque.transpiler.frontend.values.strings import RuntimeText
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import OPERATORS, Array, known, known_int
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.numpy_errors import asked
@@ -316,7 +317,9 @@ class Expressions(Comparisons):
                 return self.checked(value_under(self, found, index, node), "this value", node)
             index = self.hashable(index, node)
         if isinstance(value, dict) and kind_of(value).lacking(value) is MISSING:
-            check_key(self, value, index, node)
+            held = value.get(index)
+            if not isinstance(held, TaggedValue) and not self.is_unsure(held):  # told by the read
+                check_key(self, value, index, node)
         if isinstance(value, defaultdict) and value.default_factory and index not in value:
             self.store(value, index, self.call_value(value.default_factory, [], {}, node), node)
         if isinstance(index, (Array, slice)) and isinstance(value, (list, tuple, str)):

@@ -243,7 +243,7 @@ class State(Captures):
                 value = self.required(value, shown_name(name) or "this value", node)
         if value is MISSING:
             self._undefined(name, node)
-        if isinstance(value, Array) and value._value in self.unsure and not self._is_there(value):
+        if self.is_unsure(value) and not self._is_there(value):
             self.ask_for(self.unsure[value._value])
             self._undefined(name, node)
         return value

@@ -22,11 +22,11 @@ from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.containers.outside_kinds import OutsidePlaces
 from calque.transpiler.frontend.values.heap import Snapshot
-from calque.transpiler.frontend.values.iterables import Generator, Walk
+from calque.transpiler.frontend.values.iterables import Generator, Range, Walk
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Presence
 from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import Array, Builder
-from calque.transpiler.ir.core import Statement, Var
+from calque.transpiler.ir.core import Block, Statement, Var
 from calque.transpiler.ir.types import DimLike
 
 Args = list[Any]  # the arguments of a call, evaluated: by position,
@@ -142,6 +142,7 @@ class Machine:
         self.made: dict[int, Any] = {}  # what Python's own calls gave
         self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
+        self.of_loops: dict[Var, tuple[Range, ...]] = {}  # those that loops define if they run
         self.presence: dict[Var, Presence] = {}  # and on which paths they have one
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
@@ -160,6 +161,7 @@ class Machine:
         self.holding: list[Any] = []  # values that only the interpreter holds: a loop's iterable
         self.arm_loop_depths: list[int] = []  # the number of loops around each arm around
         self.ends: list[int] = []  # and around each arm or body at whose depth a path may end
+        self.attempts: list[tuple[Block, int]] = []  # statements around that may be taken back
         self.scopes: list[Any] = []  # the bodies of `try` around
         self.handled: list[list[Exception]] = []  # what may have come to the handlers around
         self.tested: dict[int, Any] = {}  # statements whose errors a test before them tells
@@ -255,6 +257,9 @@ class Machine:
         def left_by_error(self, scope: Any) -> Any: ...
         def throw(self, error: Exception) -> Completion: ...
         def thrown(self, error: Exception) -> Completion | None: ...
+        # control/phi_inference
+        def is_unsure(self, value: Any) -> bool: ...
+        def surely_runs(self, certain: bool | Range) -> bool: ...
         # control/branch
         def roots(self) -> list[Any]: ...
         def fork(

@@ -23,7 +23,7 @@ class SameComputations:
     def values(self, one: Any, other: Any) -> bool:
         """True if two results hold the same, part by part."""
         if isinstance(one, Array) and isinstance(other, Array):
-            return self._atoms(one.atom, other.atom)
+            return self.atoms(one.atom, other.atom)
         if isinstance(one, Array) or isinstance(other, Array) or one is other:
             return one is other
         first, second = kind_of(one).opened(one), kind_of(other).opened(other)
@@ -33,9 +33,10 @@ class SameComputations:
         return same and all(map(self.values, first[2], second[2]))
 
     def _all(self, ones: Sequence[Any], others: Sequence[Any]) -> bool:
-        return len(ones) == len(others) and all(map(self._atoms, ones, others))
+        return len(ones) == len(others) and all(map(self.atoms, ones, others))
 
-    def _atoms(self, one: Any, other: Any) -> bool:
+    def atoms(self, one: Any, other: Any) -> bool:
+        """True if two atoms hold the same."""
         if one is other:
             return True
         if not isinstance(one, Var) or not isinstance(other, Var):
@@ -58,8 +59,8 @@ class SameComputations:
             return alike and k == j and self._all(first.args, second.args)
         if isinstance(first, If):
             arms = zip(core.blocks_of(first), core.blocks_of(second), strict=True)
-            return self._atoms(first.test, second.test) and all(
-                self._atoms(a.results[k], b.results[j]) for a, b in arms
+            return self.atoms(first.test, second.test) and all(
+                self.atoms(a.results[k], b.results[j]) for a, b in arms
             )
         if not isinstance(first, (For, While)):
             return False
@@ -70,11 +71,11 @@ class SameComputations:
             ranges = [(each.start, each.stop, each.step) for each in (first, second)]
         else:
             ranges = [tuple(each.test.results) for each in (first, second)]
-        return self._all(*ranges) and self._atoms(first.phis[k], second.phis[j])
+        return self._all(*ranges) and self.atoms(first.phis[k], second.phis[j])
 
     def _in_loops(self, first: Any, k: int, second: Any, j: int) -> bool:
-        starts = self._atoms(first.inits[k], second.inits[j])
-        return starts and self._atoms(first.body.results[k], second.body.results[j])
+        starts = self.atoms(first.inits[k], second.inits[j])
+        return starts and self.atoms(first.body.results[k], second.body.results[j])
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -136,7 +136,7 @@ def trace(
 
 @dataclass(frozen=True)
 class TracePolicy(Settings):
-    """A policy for lists whose length is known only at run time, or that lie within other lists."""
+    """The choices of one interpretation, and those to try after an error."""
 
     instead: UnrollingNeeded | None = None  # what to do where stacking fails
     refused: Exception | None = None  # the error without tagged values

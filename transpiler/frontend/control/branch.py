@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, IndexOutOfRange, UnsupportedSyntax
-from calque.transpiler.frontend.control.continued_branches import continued
 from calque.transpiler.frontend.control.exit_chains import Links, flatten_exits
 from calque.transpiler.frontend.control.hoisting import HIDDEN
 from calque.transpiler.frontend.control.leaving_statements import (
@@ -35,6 +34,7 @@ from calque.transpiler.frontend.values.containers.container_kinds import MISSING
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList, rows_of
 from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.heap import Snapshot
+from calque.transpiler.frontend.values.iterables import Range
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir import core
@@ -57,7 +57,7 @@ class LoopFlags:
     at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
     at_end: set[str] | None = None  # and wherever an iteration runs to its end
     stored: set[int] = field(default_factory=set)  # cells that the loop stores into
-    certain: bool = True  # the loop is taken to run at least once
+    certain: bool | Range = True  # the loop runs at least once, or if this range does
     continued: str | None = None  # of a branch whose arms are joined: the loop around goes on
 
     def forget(self) -> None:
@@ -173,7 +173,7 @@ class Branches(Expressions):
         if not self.arm_loop_depths or self.arm_loop_depths[-1] != self.loop_depth:
             raise error  # every path comes here, or only some iterations of a loop do
         with self.at(node):
-            self.builder.effect(f"raise {type(error).__name__}({str(error)!r})", [])
+            self.builder.effect(f"raise {type(error).__name__}({error.args[0]!r})", [])
         raise PathEnds
 
     def raises_here(self, error: Exception) -> NoReturn:
@@ -226,6 +226,12 @@ class Branches(Expressions):
         self.builder.origin = before
         self.error_on_path = error
 
+    def raise_in_body(self, error: Exception) -> None:
+        """Raise an error in the body of a loop within an arm, which may run no iteration."""
+        if self.arm_loop_depths[-1:] in ([], [self.loop_depth]):
+            raise error
+        self._raise_on_path(error)
+
     def _arm(self, arm: Callable[[], Any], base: Snapshot, fact: tuple[Any, bool]) -> Outcome:
         if arm is do_nothing:
             return Outcome(Block(), None, base, False)
@@ -266,11 +272,6 @@ class Branches(Expressions):
     ) -> None:
         then, orelse = (o.block for o in outcomes)
         statement = core.If(tuple(outs), atom(test), then, orelse, self.builder.origin)
-        before = self.builder.blocks[-1].statements
-        if self.settings.tagging and self.links is None and before:
-            if continued(before[-1], statement):
-                self.builder.definitions.update(dict.fromkeys(outs, before[-1]))
-                return
         self.builder.emit(statement)
 
     def choose(

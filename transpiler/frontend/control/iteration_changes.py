@@ -7,6 +7,7 @@ from typing import Any
 from calque.transpiler.frontend.control.loop_memory import CarryPlan
 from calque.transpiler.frontend.control.value_join import is_lasting, widen
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
+from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.descriptions import (
     Clash,
     Constant,
@@ -15,8 +16,9 @@ from calque.transpiler.frontend.values.descriptions import (
     describe,
 )
 from calque.transpiler.frontend.values.growing_lists import Growing
-from calque.transpiler.frontend.values.heap import Snapshot, shown_name
+from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.key_presence import held_at
+from calque.transpiler.frontend.values.optional import Mismatch
 from calque.transpiler.frontend.values.tagged import (
     TaggedStructure,
     TaggedValue,
@@ -63,12 +65,12 @@ class Changes(Growing):
         else:
             new = widen(old, now)
             if self.settings.tagging:
-                new = self._with_tag(old, new, now, place)
+                new = self._with_tag(old, new, now, base.contents[key][0])
         if known is not None and known.same(new, self.builder.dims):
             return True
         if known is None and isinstance(new, Constant):
             keyed = kind_of(base.contents[key][0]).keyed
-            if initial is MISSING and (keyed or is_lasting(now)):
+            if initial is MISSING and (keyed or is_lasting(now) or isinstance(now, Mismatch)):
                 plan.constants[key, place] = now
             if initial is MISSING and keyed and (key, place) not in plan.absent:
                 plan.absent.add((key, place))
@@ -77,10 +79,11 @@ class Changes(Growing):
         plan.locations[key, place] = new
         return False
 
-    def _with_tag(self, old: Description, new: Any, now: Any, place: Any) -> Any:
+    def _with_tag(self, old: Description, new: Any, now: Any, container: Any) -> Any:
         """The description of what a loop leaves, with a tag where values are of two kinds."""
         missing = isinstance(old, Constant) and old.value is MISSING
-        asked = missing and self.settings.loops_tag and shown_name(place) == place
+        named = isinstance(container, Frame) or kind_of(container).keyed
+        asked = missing and self.settings.loops_tag and named
         if not (asked or isinstance(new, Clash)) or isinstance(now, TaggedValue):
             return new
         if isinstance(old, TaggedStructure) or not can_be_tagged(describe(now)):

@@ -198,6 +198,9 @@ class Loops(Carrying):
             completion = self.exec_block(node.body)
         except PathEnds:
             completion = Completion("raise")
+        except Exception as error:
+            self.raise_in_body(error)
+            completion = Completion("raise")
         finally:
             self.ends.pop()
             del self.facts[known:]
@@ -265,7 +268,7 @@ class Loops(Carrying):
             span = loop.start, loop.stop, loop.step
             emit_loop(self.builder, index.atom, span, carried.phis, carried.inits, block, outs)
 
-        done = self._fixpoint(node, plan, attempt, emit, None, loop, flags, [iterable])
+        done = self._fixpoint(node, plan, attempt, emit, None, loop, flags, [iterable], loop)
         if not done:
             return self._for_as_while(node, iterable, flags)
         return self._after(node, flags, self.call.frame.locals[flags.broken])
@@ -301,7 +304,7 @@ class Loops(Carrying):
             names[counter] = position + 1
             return completion
 
-        self._while_loop(node, test, body, flags, [iterable, length], certain=True)
+        self._while_loop(node, test, body, flags, [iterable, length], Range(0, length))
         names.pop(counter, None)
         return self._after(node, flags, names[flags.broken])
 
@@ -436,10 +439,9 @@ class Loops(Carrying):
         body: Callable[[], Completion | None],
         flags: LoopFlags,
         holding: list[Any],
-        certain: bool = False,
+        certain: bool | Range,
     ) -> None:
         plan = CarryPlan(as_while=True)
-        flags.certain = certain
 
         def attempt(
             plan: CarryPlan, carried: Carried, block: Block

@@ -20,9 +20,10 @@ class ElseArms:
     def __init__(self, machine: Machine, node: Any, flags: LoopFlags):
         self.machine, self.node = machine, node
         self.completion: Completion | None = None
-        at_end = flags.at_end if flags.certain else None
         self.if_broken = self._unsure(flags.at_break)
-        self.if_ended = self._unsure(at_end)
+        self.if_ended = self._unsure(flags.at_end)
+        if self.if_ended and not machine.surely_runs(flags.certain):
+            self.if_ended = {}
         for name in self.if_broken.keys() & self.if_ended.keys():
             self._settle(self.if_broken.pop(name)[0])
             del self.if_ended[name]

@@ -172,7 +172,8 @@ class LoopMemory(Branches):
     ) -> bool:
         """Extend the plan by memory shared after an iteration; True if it covered that already."""
         own = {id(a) for s in carried.slots for a in s.arrays}
-        holders = [(s, self._leaves(s, s.now())) for s in carried.slots]
+        settled = [s for s in carried.slots if plan.locations.get(s.key) is s.description]
+        holders = [(s, self._leaves(s, s.now())) for s in settled]
         staying = Snapshot([], self.owned)
         staying.contents = {k: v for k, v in after.contents.items() if k in start.contents}
         pairs = self._sharing(holders, staying, own) | self._linked(start, after, own)

@@ -9,34 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import gast
-import numpy as np
 
 from calque.transpiler.errors import BranchMismatch, ShapeError, UnequalIterations
 from calque.transpiler.frontend.control.branch import LoopFlags, on_a_path
-from calque.transpiler.frontend.control.iteration_changes import Changes
 from calque.transpiler.frontend.control.loop_memory import (
     Carried,
     CarriedSlot,
     CarryPlan,
     link_cells,
 )
+from calque.transpiler.frontend.control.loop_names import Ending, LoopNames
 from calque.transpiler.frontend.control.rising_counters import note_rising, take_rising
 from calque.transpiler.frontend.control.state_join import poison_of
 from calque.transpiler.frontend.control.swaps import undo_exchanges
 from calque.transpiler.frontend.control.value_join import (
     coerce,
     fresh_leaf,
-    shape_of,
+    stand_in,
 )
 from calque.transpiler.frontend.machine import Completion
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
 from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList
+from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.growing_lists import appended
 from calque.transpiler.frontend.values.heap import Snapshot, shown_name
 from calque.transpiler.frontend.values.iterables import Range
@@ -51,24 +51,14 @@ from calque.transpiler.frontend.values.mixed_numbers import MixedNumber, alterna
 from calque.transpiler.frontend.values.nested_lists import hold_again
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, OptionalStructure
 from calque.transpiler.frontend.values.tagged import TaggedStructure, TaggedValue, tag_needed
-from calque.transpiler.ir.builder import FUNCTIONS, Array
+from calque.transpiler.ir.builder import Array, atom
 from calque.transpiler.ir.core import UNDEFINED, Block, Var
 from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
 
 _ATTEMPTS = 40
 
 
-@dataclass
-class _Ending:
-    """The end of a loop: its results, its range, and whether it runs at least once for certain."""
-
-    outs: list[Var]
-    trip: Range | None
-    certain: bool
-    finals: dict[Any, Array] = field(default_factory=dict)  # arrays that it carried, after it
-
-
-class Carrying(Changes):
+class Carrying(LoopNames):
     """The fixpoint that every loop of the generated program needs."""
 
     def place_of(self, node: Any) -> Any:
@@ -112,7 +102,7 @@ class Carrying(Changes):
         trip: Range | None,
         flags: LoopFlags,
         holding: list[Any],
-        certain: bool = True,
+        certain: bool | Range,
     ) -> bool:
         """Interpret the body until the plan is stable; False if a for turns out to break."""
         marks = self._marks()
@@ -149,7 +139,9 @@ class Carrying(Changes):
                     self._fill(node, carried, flags)
                     outs = self._outs(carried, block)
                     emit(outs, extra, carried, block, test)
-                    self._publish(plan, base, carried, _Ending(outs, trip, certain))
+                    ending = Ending(outs, trip, certain)
+                    self._publish(plan, base, carried, ending)
+                    flags.certain = ending.certain
                     return True
                 outer.restore()
                 self._back_to(marks)
@@ -217,10 +209,7 @@ class Carrying(Changes):
                 t = carried.phis[number].type
                 if not t.ndim or (tagged and carried.inits[number] is not UNDEFINED):
                     continue
-                try:
-                    carried.inits[number] = FUNCTIONS[np.zeros](shape_of(t), t.dtype).atom
-                except BranchMismatch:
-                    continue  # a size that only the loop knows
+                carried.inits[number] = atom(stand_in(t))
 
     def _record_exit(self, completion: Completion | None, flags: LoopFlags) -> None:
         names = self.call.frame.locals
@@ -308,19 +297,17 @@ class Carrying(Changes):
     def _phi(self, t: ArrayType, slot: CarriedSlot, carried: Carried) -> Array:
         array = fresh_leaf(t, carried.phis, shown_name(slot.place))
         slot.arrays.append(array)
-        shown = isinstance(slot.place, str) and not slot.place.startswith("%")
-        if shown and slot.initial is MISSING:
-            self.unsure[array._value] = None
-        elif isinstance(slot.initial, Array) and slot.initial._value in self.unsure:
-            self.unsure[array._value] = self.unsure[slot.initial._value]
+        self._note_first(slot, array)
         return array
 
     def _next_values(self, carried: Carried, block: Block) -> bool:
         """The body's results: the next value of every phi; False where its size may be another."""
         for slot in carried.slots:
             slot.next_value = slot.now()
+            of_two = isinstance(slot.description, (TaggedStructure, OptionalStructure))
             for offset, leaf in enumerate(self._leaves(slot, slot.now())):
-                block.results.append(coerce(leaf, carried.phis[slot.first + offset].type))
+                phi = carried.phis[slot.first + offset]  # it stands in for none of its size
+                block.results.append(phi if of_two and leaf is DEAD else coerce(leaf, phi.type))
         for cell, phi in carried.cells:
             block.results.append(coerce(Array(cell._value), phi.type))
         ends = [*zip(carried.phis, carried.inits), *zip(carried.phis, block.results)]
@@ -354,13 +341,13 @@ class Carrying(Changes):
         """Inside, what the body requires of a carried array's size may become a condition."""
         return self.builder.dims.solving(*carried.sizes)
 
-    def _publish(self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending) -> None:
+    def _publish(self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: Ending) -> None:
         """The state after the loop."""
         ends = [self._publish_slot(s, plan, base, carried, ending) for s in carried.slots]
         if plan.together:
             for group in self.flags.starting_alike(carried.slots, ends):
                 self.flags.unite(group)
-        self._publish_constants(plan, base, ending.certain)
+        self._publish_constants(plan, base, ending)
         self._publish_memory(plan, base, carried, ending)
         for growth in plan.growing.values():
             rows = growth.values.rows
@@ -369,7 +356,7 @@ class Carrying(Changes):
                 rows.count = appended(ending.trip, growth, rows.first)
 
     def _publish_slot(
-        self, slot: CarriedSlot, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
+        self, slot: CarriedSlot, plan: CarryPlan, base: Snapshot, carried: Carried, ending: Ending
     ) -> Any:
         """Set a location to its value after the loop, and return that value."""
         certain, numbers = ending.certain, iter(range(slot.first, len(ending.outs)))
@@ -391,7 +378,7 @@ class Carrying(Changes):
             value = value.value
         if isinstance(value, MixedNumber):
             value = self._of_last_iteration(slot, value, ending)
-        self._note_final(slot, value, certain)
+        self._note_final(slot, value, ending)
         if made:
             self._count_after(slot, carried.phis[slot.first], made[0]._value, ending.trip)
         slot.store(hold_again(value, plan.held.get(slot.key)))
@@ -403,22 +390,22 @@ class Carrying(Changes):
         self._note_aliases(plan, replace(slot, value=value))
         return end
 
-    def _publish_constants(self, plan: CarryPlan, base: Snapshot, certain: bool) -> None:
+    def _publish_constants(self, plan: CarryPlan, base: Snapshot, ending: Ending) -> None:
         """Set locations to known values that an iteration leaves; the loop may run zero times."""
         for (key, place), constant in plan.constants.items():
             container = base.contents[key][0]
             kind = kind_of(container)
-            if certain or (isinstance(container, Frame) and place.startswith("%")):
+            hidden = isinstance(container, Frame) and place.startswith("%")
+            if hidden or (ending.certain if kind.keyed else self.surely_runs(ending.certain)):
                 kind.store(container, place, constant)  # hidden names have tests of their own
             else:
                 self._check_keys(container, place, MISSING)
-                if kind.keyed:
-                    message = "it exists only where the loop runs"
-                    missing = Mismatch(message, self.builder.origin, absent=True)
-                    kind.store(container, place, missing)
+                message = "it exists only where the loop runs"
+                missing = Mismatch(message, self.builder.origin, None, not kind.keyed, kind.keyed)
+                kind.store(container, place, missing)
 
     def _publish_memory(
-        self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: _Ending
+        self, plan: CarryPlan, base: Snapshot, carried: Carried, ending: Ending
     ) -> None:
         """Link arrays that may share memory after the loop, and set the last versions of cells."""
         finals = ending.finals
@@ -435,13 +422,7 @@ class Carrying(Changes):
             if phi in self.builder.contiguous:
                 self.builder.contiguous.add(out)
 
-    def _ran(self, trip: Range | None) -> bool:
-        """True if a loop runs at least once; that may become a condition on sizes."""
-        if trip is None:
-            return False
-        return self.builder.dims.assume_nonnegative(self.builder.dim_of(trip.length()) - 1)
-
-    def _of_last_iteration(self, slot: CarriedSlot, value: MixedNumber, ending: _Ending) -> Any:
+    def _of_last_iteration(self, slot: CarriedSlot, value: MixedNumber, ending: Ending) -> Any:
         """A number after a loop whose iterations all leave the same class.
 
         A loop without iterations leaves what was before it. Where that is a Python number of the
@@ -471,12 +452,3 @@ class Carrying(Changes):
                 self.builder.origin,
                 "give the key a value before the loop",
             )
-
-    def _note_final(self, slot: CarriedSlot, value: Any, certain: bool) -> None:
-        """Note a name as unsure that only the loop binds, if some path through it may not."""
-        if not isinstance(value, Array) or shown_name(slot.place) != slot.place:
-            return
-        last = slot.next_value
-        unsure = isinstance(last, Array) and last._value in self.unsure
-        if unsure or (slot.initial is MISSING and not certain):
-            self.unsure[value._value] = self.unsure.get(last._value) if unsure else None

@@ -29,6 +29,7 @@ from calque.transpiler.frontend.values.descriptions import (
     Leaf,
     describe,
     is_number,
+    same_type,
 )
 from calque.transpiler.frontend.values.heap import Snapshot, partners_of, shown_name
 from calque.transpiler.frontend.values.key_presence import note_unsure, unsure_key
@@ -36,7 +37,7 @@ from calque.transpiler.frontend.values.kinds import kinds_of
 from calque.transpiler.frontend.values.list_arrays import GrowingRows
 from calque.transpiler.frontend.values.nested_lists import hold_again, holder
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch, Presence
-from calque.transpiler.frontend.values.tagged import TaggedValue, can_be_tagged
+from calque.transpiler.frontend.values.tagged import TaggedStructure, TaggedValue, can_be_tagged
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, atom, link, type_of
 from calque.transpiler.ir.core import Block, Var
@@ -74,6 +75,7 @@ class Join:
         self.flags: dict[Any, Maybe] = {}  # by the flags of both arms
         self.kept: list[Any] = []  # keeps ids in the memo alive
         self.name: str | None = None
+        self.earlier: Any = None  # what the place held before the branch
 
     def run(self, test: Array) -> Any:
         """The joined value of the arms; afterwards the state is the joined state."""
@@ -144,6 +146,7 @@ class Join:
                 self.name = (
                     place if isinstance(place, str) and isinstance(container, Frame) else None
                 )
+                self.earlier = before.get(place)
                 default = kind.lacking(container)
                 value = self.join(*(default if v is MISSING else v for v in (a, b)))
                 if place == "count" and isinstance(container, GrowingRows):
@@ -151,7 +154,7 @@ class Join:
                 if any(unsure_key(self.machine, container, place, v) for v in (a, b)):
                     note_unsure(self.machine, container, place, value)
                 writes.append(partial(kind.store, container, place, value))
-        self.name = None
+        self.name = self.earlier = None
         return writes
 
     def _note_count(self, value: Any, left: Any, right: Any) -> None:
@@ -210,7 +213,8 @@ class Join:
         start = right if left is DEAD or left is MISSING else left
         other = left if start is right else right
         description = describe(start)
-        if other is MISSING and self._is_plain_name() and self._can_tag(description):
+        covers = isinstance(description, TaggedStructure) and description.part_of(other) is not None
+        if other is MISSING and self._is_plain_name() and not covers and self._can_tag(description):
             message = "it has no value on one path"
             self.memo[key] = self._of_two_kinds(left, right, message)
             return self.memo[key]
@@ -231,8 +235,11 @@ class Join:
         pair = (description.leaf_values(left), description.leaf_values(right))
         made: list[Array] = []
         result = description.instantiate(lambda t: self._leaf(t, made), lambda m: Mismatch(m, None))
+        tagged = isinstance(result, TaggedValue)
+        of_two = tagged or isinstance(result, Maybe)
         for array, first, second in zip(made, *pair, strict=True):
-            self._note_leaf(array, first, second, isinstance(result, TaggedValue))
+            leaves = self._from_before(array, first, second) if of_two else (first, second)
+            self._note_leaf(array, *leaves, tagged)
         if isinstance(result, Maybe):
             self._unite(result, left, right)
         hold_again(result, holder(sources))
@@ -252,6 +259,7 @@ class Join:
             return Mismatch(message, where, self.test)
         values: list[Any] = []
         for which, value in enumerate((left, right)):
+            self._ask_for_tags(value)
             part = Constant(value) if value is MISSING else describe(value)
             made: list[Array] = []
             if value is not MISSING and not can_be_tagged(part):
@@ -265,6 +273,20 @@ class Join:
             for array, own in zip(made, part.leaf_values(value), strict=True):
                 self._note_leaf(array, *((DEAD, own) if which else (own, DEAD)))
         return TaggedValue(self.test, values[0], values[1], message)
+
+    def _from_before(self, array: Array, first: Any, second: Any) -> tuple[Any, Any]:
+        """Two leaves of one of two values; one from before the branch stands in for none."""
+        leaf, which = (second, 1) if first is DEAD else (first, 0)
+        if not isinstance(leaf, Array) or (first is not DEAD and second is not DEAD):
+            return first, second
+        if self._was_there(leaf, which):
+            return leaf, leaf
+        earlier = isinstance(self.earlier, (Array, Maybe, TaggedValue))
+        held = describe(self.earlier).leaf_values(self.earlier) if earlier else ()
+        dims = self.machine.builder.dims
+        fits = (v for v in held if isinstance(v, Array) and same_type(v.type, array.type, dims))
+        other = next(fits, DEAD)
+        return (other, leaf) if which else (leaf, other)
 
     def _was_there(self, value: Any, which: int) -> bool:
         """True if a value of an arm is from before the branch."""
@@ -303,8 +325,16 @@ class Join:
         if array.ndim or any(c is not None and c.is_buffer for c in cells):
             array.is_buffer = not array.ndim
             self.arrays.append((array, [None if c is None else c.root() for c in cells]))
-        if not tagged:
+        if tagged:
+            self._ask_for_tags(first)
+            self._ask_for_tags(second)
+        else:
             self._note_unsure(array, (first, second))
+
+    def _ask_for_tags(self, value: Any) -> None:
+        """Refuse an alternative that a loop may leave unset: loops tag what they set, if asked."""
+        if isinstance(value, Array) and not self.machine.settings.loops_tag:
+            self.machine.checked(value, self.name or "", self.node)
 
     def _unite(self, result: Maybe, left: Any, right: Any) -> None:
         """Unite the flags of values that, in both arms, are None together."""
@@ -349,14 +379,14 @@ class Join:
         for value in values:
             if value is MISSING:
                 unsure[array._value] = self.test
-            elif isinstance(value, Array) and value._value in unsure:
+            elif self.machine.is_unsure(value):
                 unsure[array._value] = unsure[value._value]
         if array._value in unsure:
             self.machine.presence[array._value] = (atom(self.test), *map(self._presence, values))
 
     def _presence(self, value: Any) -> Presence:
         """The paths of an arm that give a name this value: all, none, or those that tests tell."""
-        if not isinstance(value, Array) or value._value not in self.machine.unsure:
+        if not self.machine.is_unsure(value):
             return value is not MISSING
         return self.machine.presence.get(value._value, False)
 

@@ -138,7 +138,7 @@ class Tries(Throws):
             presence = (flag.atom, False, presence)
         values = [self.call.frame.locals.get(name) for name in sorted(bound)]
         for value in values:
-            if isinstance(value, Array) and value._value in self.unsure:
+            if isinstance(value, Array) and self.is_unsure(value):
                 self.presence[value._value] = presence
 
     def _handle(self, node: Any, scope: Scope, place: int) -> Completion | None:

@@ -79,7 +79,9 @@ def widen(old: Any, value: Any, spread: bool = True) -> Any:
         old, new = old.matched(new)
         if old.kind != new.kind:
             return Clash("its structure differs between two paths")
-        pairs = zip(old.parts, old.parts_of(value), strict=True)
+        pairs = list(zip(old.parts, old.parts_of(value), strict=True))
+        if isinstance(old, TaggedStructure) and any(map(_is_sometimes_missing, pairs)):
+            return Clash("it is of one of three kinds")
         parts = tuple(widen(a, b, spread) for a, b in pairs)
         clash = next((p for p in parts if isinstance(p, Clash)), None)
         return clash or replace(old, parts=parts)
@@ -95,15 +97,24 @@ def widen(old: Any, value: Any, spread: bool = True) -> Any:
     )
 
 
+def _is_sometimes_missing(pair: tuple[Any, Any]) -> bool:
+    """True if one alternative is a value, and the other is none."""
+    description, value = pair
+    missing = isinstance(description, Constant) and description.value is MISSING
+    return missing != (value is MISSING)
+
+
 def _with_alternative(old: Any, new: Any, value: Any, spread: bool) -> Any:
-    """The description of a tagged value that covers one more value, which has no tag."""
-    tagged, parts = (old, [value]) if isinstance(old, TaggedStructure) else (new, None)
-    for position, part in enumerate(tagged.parts[1:]):
-        given = value if parts else (value.first, value.second)[position]
+    """The description that covers a tagged value and one that has no tag, which is of its kinds."""
+    if isinstance(old, TaggedStructure):
+        tagged, pairs = old, [(part, value) for part in old.parts[1:]]
+    else:
+        tagged, pairs = new, [(old, value.first), (old, value.second)]
+    for position, (part, given) in enumerate(pairs):
         if given is MISSING or (isinstance(part, Constant) and part.value is MISSING):
             continue  # that is no kind of value
-        wider = widen(part if parts else old, given, spread)
-        if not isinstance(wider, Clash) and not isinstance(wider, TaggedStructure):
+        wider = widen(part, given, spread)
+        if not isinstance(wider, (Clash, TaggedStructure)):
             return tagged.with_part(position, wider)
     return Clash("it is of one of three kinds")
 
@@ -181,16 +192,19 @@ def zero_of(t: ArrayType) -> Any:
 
 
 def stand_in(t: ArrayType) -> Any:
-    """Zeros of a type for a path that never reads them; DEAD if only another path has the sizes.
+    """Zeros of a type for a path that never reads them, none where only another has the size.
 
-    Generated code may hand them on, or save them for a reverse sweep.
+    Generated code may hand them on, ask for their sizes, or save them for a reverse sweep.
     """
     if not t.ndim:
         return zero_of(t)
-    try:
-        return FUNCTIONS[np.zeros](shape_of(t), t.dtype)
-    except BranchMismatch:
-        return DEAD
+    sizes: list[Any] = []
+    for dim in t.dims:
+        try:
+            sizes.append(size_at_hand(dim))
+        except BranchMismatch:
+            sizes.append(0)
+    return FUNCTIONS[np.zeros](tuple(sizes), t.dtype)
 
 
 def fill(var: Any, definitions: Mapping[Var, Any]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.errors import NeedsKnownValue, UnsupportedFunction
-from calque.transpiler.frontend.calls import builtin
+from calque.transpiler.frontend.calls import QUESTIONS, builtin
 from calque.transpiler.frontend.guarding import Guard
 from calque.transpiler.frontend.library.polyfills import Deque
 from calque.transpiler.frontend.machine import Args, Closure, Kwargs, Machine
@@ -27,15 +28,34 @@ from calque.transpiler.ir.builder import ATTRIBUTES, METHODS, Array
 from calque.transpiler.primitives.logic import and_, not_, or_
 from calque.transpiler.primitives.record import apply
 
+Handler = Callable[[Machine, Any, Args, Kwargs], Any]
 
-@builtin(isinstance)
+
+def question(function: Any) -> Callable[[Handler], Handler]:
+    """Let a builtin that says yes or no of its first argument mean the decorated function.
+
+    The argument may be None on some paths.
+    """
+
+    def declare(handler: Handler) -> Handler:
+        def of_any(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+            value, *rest = args or kwargs.values()
+            if isinstance(value, TaggedValue):
+                value = machine.of_one_kind(value, "this value", node)
+            if isinstance(value, Maybe):
+                inner = of_any(machine, node, [value.value, *rest], {})
+                return _by_presence(value.there, inner, function(None, *rest))
+            return handler(machine, node, [value, *rest], {})
+
+        QUESTIONS.add(function)
+        return builtin(function)(of_any)
+
+    return declare
+
+
+@question(isinstance)
 def _isinstance(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     value, kinds = args
-    if isinstance(value, TaggedValue):
-        value = machine.of_one_kind(value, "this value", node)
-    if isinstance(value, Maybe):
-        inner = _isinstance(machine, node, [value.value, kinds], {})
-        return _by_presence(value.there, inner, isinstance(None, kinds))
     if isinstance(value, Deque):
         return issubclass(deque, kinds)
     if isinstance(value, Closure):
@@ -78,17 +98,17 @@ def _type(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return list if isinstance(value, RecordedList) else type(value)
 
 
-@builtin(np.isscalar)
+@question(np.isscalar)
 def _isscalar(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
-    value = args[0] if args else kwargs["element"]
+    (value,) = args
     if isinstance(value, Array):
         return answer(machine, value, np.isscalar, "np.isscalar", node)
     return np.isscalar(value)
 
 
-@builtin(np.iterable)
+@question(np.iterable)
 def _iterable(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
-    value = args[0] if args else kwargs["y"]
+    (value,) = args
     if isinstance(value, Array):
         return bool(value.ndim)
     return np.iterable(value)
@@ -109,7 +129,7 @@ def _getattr(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
         return Unread(name)
 
 
-@builtin(hasattr)
+@question(hasattr)
 def _hasattr(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return _has(machine, node, *args)
 
@@ -131,7 +151,7 @@ def _has(machine: Machine, node: Any, value: Any, name: str) -> bool:
     return hasattr(value, name)
 
 
-@builtin(callable)
+@question(callable)
 def _callable(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     if isinstance(args[0], Array):
         return False

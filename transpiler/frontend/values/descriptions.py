@@ -80,7 +80,7 @@ class Leaf(Description):
         return isinstance(other, Leaf) and same_type(self.type, other.type, dims)
 
     def leaf_values(self, value: Any) -> list[Any]:
-        return [(MISSING if self.type.ndim else 0) if value is None else value]
+        return [(DEAD if self.type.ndim else 0) if value is None else value]
 
     def leaf_type(self) -> ArrayType | None:
         return self.type

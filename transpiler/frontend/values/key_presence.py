@@ -13,6 +13,7 @@ from calque.transpiler.frontend.machine import Machine
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, kind_of
 from calque.transpiler.frontend.values.heap import Snapshot
 from calque.transpiler.frontend.values.optional import Mismatch
+from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import current
 
 VALUES: type = type({}.values())
@@ -25,6 +26,10 @@ def unsure_key(machine: Machine, container: Any, key: Any, value: Any) -> bool:
     if not kind_of(container).keyed:
         return False
     if value is MISSING or (isinstance(value, Mismatch) and value.absent):
+        return True
+    if isinstance(value, TaggedValue) and value.may_be_missing():
+        return True
+    if machine.is_unsure(value):
         return True
     found = machine.perhaps.get((id(container), key))
     return found is not None and found[1] is value

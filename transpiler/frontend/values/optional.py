@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.frontend.same_computations import SameComputations
 from calque.transpiler.frontend.values.containers.container_kinds import MISSING, Opened, kind
 from calque.transpiler.frontend.values.containers.object_kinds import ObjectKind
-from calque.transpiler.frontend.values.descriptions import DEAD, Structure, same_constant
+from calque.transpiler.frontend.values.descriptions import DEAD, Structure
 from calque.transpiler.ir.builder import Array
 from calque.transpiler.ir.core import Apply, If, Origin, Statement, Var
 from calque.transpiler.primitives.logic import (
@@ -29,7 +30,6 @@ from calque.transpiler.primitives.logic import (
 )
 
 Facts = list[tuple[Any, bool]]  # tests that are known to be true, or false
-_DEPTH = 6  # operations, at most, in which two tests are compared
 _CASES = 4  # branches, at most, both arms of which are considered
 Presence = bool | tuple[Any, Any, Any]  # a test, and what holds where it does, and where not
 
@@ -165,7 +165,7 @@ class Flags:
         seen: set[tuple[Var, bool]] = set()  # facts are made of one another
         while pending:
             test, holds = pending.pop()
-            if self.first(test) is flag or same_test(test, flag, definitions):
+            if self.first(test) is flag or SameComputations(definitions).atoms(test, flag):
                 return holds
             if isinstance(test, Var) and (test, holds) not in seen:
                 seen.add((test, holds))
@@ -208,34 +208,6 @@ class Flags:
             return None
         arm = made.then if test else made.orelse
         return self._chosen(arm.results[made.outs.index(flag)], known, definitions)
-
-
-def same_test(
-    left: Any, right: Any, definitions: Mapping[Var, Statement], depth: int = _DEPTH
-) -> bool:
-    """True if two tests are computed alike from the same values."""
-    if left is right:
-        return True
-    if not isinstance(left, Var) or not isinstance(right, Var):
-        return same_constant(left, right) if not isinstance(left, Var | Array) else False
-    one, two = definitions.get(left), definitions.get(right)
-    if not isinstance(one, Apply) or not isinstance(two, Apply) or not depth:
-        return False
-    alike = one.primitive is two.primitive and len(one.args) == len(two.args)
-    return (
-        alike
-        and one.outs.index(left) == two.outs.index(right)
-        and one.params.keys() == two.params.keys()
-        and all(_same_param(value, two.params[key]) for key, value in one.params.items())
-        and all(
-            same_test(a, b, definitions, depth - 1)
-            for a, b in zip(one.args, two.args, strict=True)
-        )
-    )
-
-
-def _same_param(left: Any, right: Any) -> bool:
-    return left is right or (isinstance(left, (int, str, tuple, np.dtype)) and left == right)
 
 
 def _chosen_facts(

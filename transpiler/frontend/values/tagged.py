@@ -151,7 +151,8 @@ def accepts(description: Description, value: Any) -> bool:
     if isinstance(description, TaggedStructure):
         return isinstance(value, TaggedValue) or description.part_of(value) is not None
     if isinstance(description, OptionalStructure):
-        return value is None or isinstance(value, Maybe) or accepts(description.parts[1], value)
+        given = value.value if isinstance(value, Maybe) else value
+        return value is None or accepts(description.parts[1], given)
     if isinstance(description, MixedStructure):
         return alternatives_of(value) is not None
     if isinstance(description, Structure):
@@ -170,8 +171,8 @@ def can_be_tagged(description: Description) -> bool:
     """True if a value may be one of two: if it holds nothing that a store would change."""
     if isinstance(description, Constant):
         value = description.value
-        lasting = value is None or isinstance(value, (*_LASTING, Mismatch))
-        return lasting or description.is_plain()
+        lasting = isinstance(value, (*_LASTING, Mismatch))
+        return lasting or value is None or value is MISSING or description.is_plain()
     if isinstance(description, (TaggedStructure, OptionalStructure)):
         return all(map(can_be_tagged, description.parts))
     if isinstance(description, Structure):
