@@ -63,8 +63,25 @@ def read_early(x, a, b, c):
     return y[0, 1] + np.linalg.det(np.cos(np.sort(y, axis=0)))
 
 
+def added_in_place(x, a, b, c):
+    y = np.tanh(x @ a)
+    z = np.sin(y @ b)
+    u = z @ c
+    for i in range(N):
+        z[i] += np.cos(u[i])
+    w = np.tanh(z @ a)
+    u = w @ b
+    for i in range(N):
+        w[i] += np.sin(u[i])
+    v = np.sin(w @ c)
+    return np.cos(v @ a)
+
+
 ARGS = tuple(np.cos(np.arange(N * N) * f).reshape(N, N) / 8 for f in (1.0, 2.1, 3.2, 4.3))
-PROGRAMS = [layers, steps, halves, keeps_a_view, keeps_all, chosen, read_early, sums_of_one_name]
+PROGRAMS = [
+    *(layers, steps, halves, keeps_a_view, keeps_all, chosen, read_early, sums_of_one_name),
+    added_in_place,
+]
 
 
 def handed(function):
@@ -106,6 +123,12 @@ def test_gradients(function):
 
 def test_what_takes_memory():
     assert len(handed(steps)) == 3
+
+
+def test_memory_is_handed_on_with_all_that_is_stored_into_it():
+    assert handed(added_in_place) == [("z", "y"), ("w", "z"), ("v", "w"), ("out", "v")]
+    text = calque.source(calque.jit(added_in_place), *ARGS, stage="kernels")
+    assert "= added_in_place_kernel" not in text  # one name, and one memory
 
 
 def test_arrays_of_one_name_give_their_memory_too():

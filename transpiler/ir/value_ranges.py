@@ -85,13 +85,8 @@ class Magnitudes:
         """The bounds of an integer; ``ANY`` for other values."""
         if not isinstance(value, Var):
             return (int(value), int(value)) if isinstance(value, (int, np.integer)) else ANY
-        kind = value.type.dtype
-        if kind.kind == "b":
-            return (0, 1)
-        if kind.kind not in "iu" or value.type.ndim:
-            return ANY
-        if kind.itemsize < 8 or kind.kind == "u":
-            return (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+        if not _is_wide(value):
+            return _of_type(value)
         if value in self._found:
             return self._found[value]
         if value in self._pending or value in self._unknown:
@@ -209,8 +204,8 @@ class Magnitudes:
         pending: list[Atom] = list(self._sources(phi))
         while pending and len(seen) < _MOST_VISITS:
             value = pending.pop()
-            if not isinstance(value, Var) or value in seen:
-                continue
+            if not isinstance(value, Var) or value in seen or not _is_wide(value):
+                continue  # the bounds of other values are those of their types
             seen.add(value)
             carried = self._carried(value)
             if carried is not None:
@@ -376,3 +371,19 @@ def _chosen(name: str, spans: list[Span]) -> Span:
 def _statements(loop: Loop) -> Iterator[Statement]:
     for block in core.blocks_of(loop):
         yield from core.walk(block)
+
+
+def _is_wide(value: Var) -> bool:
+    """True for an integer of 64 bits, which may have closer bounds than its type."""
+    kind = value.type.dtype
+    return kind.kind == "i" and kind.itemsize == 8 and not value.type.ndim
+
+
+def _of_type(value: Var) -> Span:
+    """The bounds of a value's type: 0 and 1 for a truth value, ``ANY`` unless it is an integer."""
+    kind = value.type.dtype
+    if kind.kind == "b":
+        return (0, 1)
+    if kind.kind not in "iu" or value.type.ndim:
+        return ANY
+    return (int(np.iinfo(kind).min), int(np.iinfo(kind).max))

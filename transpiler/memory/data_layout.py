@@ -40,13 +40,36 @@ from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import empty, full, space, zeros
 
 _NEW = (empty, zeros, space, full)
+# a statement that uses an array: its block, itself, and the loops around it
+_Place = tuple[Block, Apply | Effect, tuple[For | While, ...]]
 
 
 def choose_data_layout(function: Function, builder: Builder) -> None:
     """Permute the axes of internal arrays where that pays, in place."""
-    for s in function.body.statements:
+    whole = _Whole(function.body)
+    for s in [*function.body.statements]:
         if isinstance(s, Apply) and s.primitive in _NEW and s.out.type.ndim > 1:
-            _Kept(s, builder).put_in_order(function)
+            if _Kept(s, builder).put_in_order(function, whole):
+                whole = _Whole(function.body)
+
+
+class _Whole:
+    """A program: its versions, and the statements that read or define each value."""
+
+    def __init__(self, body: Block):
+        self.versions = Versions.within(body)
+        self.places: dict[Var, list[_Place]] = {}
+        self._visit(body, ())
+
+    def _visit(self, block: Block, around: tuple[For | While, ...]) -> None:
+        for s in block.statements:
+            if isinstance(s, (Apply, Effect)):
+                for var in {*_vars(s.args), *s.outs}:
+                    self.places.setdefault(var, []).append((block, s, around))
+            else:
+                inner = (*around, s) if isinstance(s, (For, While)) else around
+                for b in core.blocks_of(s):
+                    self._visit(b, inner)
 
 
 @dataclass(eq=False)
@@ -60,17 +83,21 @@ class _Kept:
     makers: list[Apply] = field(default_factory=list)  # allocations of all versions
     turned: list[tuple[Block, Apply]] = field(default_factory=list)  # transposes of the array
 
-    def put_in_order(self, function: Function) -> None:
-        """Permute the axes, if every use is of one element and all agree on the last axis."""
+    def put_in_order(self, function: Function, whole: _Whole) -> bool:
+        """Permute the axes, if every use is of one element and all agree on the last axis.
+
+        Returns True if the program has changed.
+        """
         body = function.body
-        self.versions = Versions.within(body).family(self.new.out)
+        self.versions = whole.versions.family(self.new.out)
         if not self.versions.isdisjoint([*function.params, *_vars(body.results)]):
-            return
-        if not self._visit(body, ()):
-            return
+            return False
+        places = {id(p[1]): p for v in self.versions for p in whole.places.get(v, ())}
+        if not all(self._is_of_elements(*place) for place in places.values()):
+            return False
         order = self._as_turned() if self.turned else self._order()
         if order is None or order[-1] == len(order) - 1:
-            return  # the last axis stays: accesses are contiguous already
+            return False  # the last axis stays: accesses are contiguous already
         for s, _ in self.accesses:
             _permute(s, order)
         for version in self.versions:
@@ -83,30 +110,23 @@ class _Kept:
         for block, t in self.turned:
             block.statements.remove(t)
             core.substitute(body, {t.out: t.args[0]})
-
-    def _visit(self, block: Block, around: tuple[For | While, ...]) -> bool:
-        """Collect the accesses; return False if an array is used as a whole."""
-        for s in block.statements:
-            if isinstance(s, Apply) and self._makes(s):
-                if s.primitive not in _NEW:
-                    return False
-                self.makers.append(s)
-            elif isinstance(s, Apply):
-                touched = [a for a in _vars(s.args) if a in self.versions]
-                if touched and s.primitive is transpose and not around:
-                    self.turned.append((block, s))
-                elif touched and not self._is_access(s, touched):
-                    return False
-                elif touched:
-                    self.accesses.append((s, around))
-            elif isinstance(s, Effect):
-                if not self.versions.isdisjoint(_vars(s.args)):
-                    return False  # the effect uses the whole array
-            else:
-                inner = (*around, s) if isinstance(s, (For, While)) else around
-                if not all(self._visit(b, inner) for b in core.blocks_of(s)):
-                    return False
         return True
+
+    def _is_of_elements(
+        self, block: Block, s: Apply | Effect, around: tuple[For | While, ...]
+    ) -> bool:
+        """Collect an access of an element; return False if the array is used as a whole."""
+        if not isinstance(s, Apply):
+            return False
+        if self._makes(s):
+            self.makers.append(s)
+            return s.primitive in _NEW
+        touched = [a for a in _vars(s.args) if a in self.versions]
+        if s.primitive is transpose and not around:
+            self.turned.append((block, s))
+            return True
+        self.accesses.append((s, around))
+        return self._is_access(s, touched)
 
     def _makes(self, s: Apply) -> bool:
         """True if a statement makes a version of the array, other than by a store into one."""

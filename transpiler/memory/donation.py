@@ -18,10 +18,11 @@ its memory, so none gets one array twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, Kernel, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, Kernel, Statement, Var
 from calque.transpiler.ir.uses import reads
 from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.bufferize import Memory
@@ -50,13 +51,15 @@ def donate_memory(program: PrintedProgram, memory: Memory) -> bool:
                 array.first = k if array.first < 0 else array.first
                 array.last = k
     free = sorted((a for a in arrays if a.first >= 0), key=lambda a: a.first)
+    taking: list[tuple[_Array, _Array]] = []
     for array in [a for a in free if a.made.primitive is empty and not a.is_small()]:
         late = [a for a in free if a.last < array.first and a.size() == array.size()]
         if late:
             other = max(late, key=lambda a: a.last)
             free.remove(other)
-            _take_over(program, array, other, statements[array.first])
-    return any(a.now is not a.made.out for a in arrays)
+            taking.append((array, other))
+    _take_over(program, taking, statements)
+    return bool(taking)
 
 
 @dataclass(eq=False)
@@ -103,14 +106,20 @@ def _sources(program: PrintedProgram, memory: Memory, family: frozenset[Var]) ->
     return sum(v in family for v in program.function.params) + sum(made)
 
 
-def _take_over(program: PrintedProgram, array: _Array, other: _Array, place: Statement) -> None:
-    """Let an array lie in the memory of another one's last version, from a statement on."""
-    statements, new = program.body.statements, array.now
-    versions = {*Versions.within(program.body).later(other.now)}
-    flat = (t for s in statements for t in (s.body.statements if isinstance(s, Kernel) else [s]))
-    last = [o for t in flat for o in t.outs if o in versions][-1]
-    array.now = new.again()
-    core.substitute(program.body, {new: array.now})
-    made = Apply((array.now,), reused, (new, last, *array.made.args), {}, array.made.origin)
-    made.phase = array.made.phase
-    statements.insert(statements.index(place), made)
+def _take_over(
+    program: PrintedProgram, taking: Sequence[tuple[_Array, _Array]], before: Sequence[Statement]
+) -> None:
+    """Let arrays lie in the memory of others' last versions; ``before``: the statements so far."""
+    for array, _ in taking:
+        array.now = array.made.out.again()
+    core.substitute(program.body, {array.made.out: array.now for array, _ in taking})
+    versions, statements = Versions.within(program.body), program.body.statements
+    flat = (t for s in before for t in (s.body.statements if isinstance(s, Kernel) else [s]))
+    order: dict[Atom, int] = {o: k for k, o in enumerate(o for t in flat for o in t.outs)}
+    for array, other in taking:
+        held = [v for v in versions.later(other.now) if v in order]
+        last = max(held, key=order.__getitem__, default=other.now)
+        args = (array.made.out, last, *array.made.args)
+        made = Apply((array.now,), reused, args, {}, array.made.origin)
+        made.phase = array.made.phase
+        statements.insert(statements.index(before[array.first]), made)
