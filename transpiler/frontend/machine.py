@@ -22,12 +22,12 @@ from calque.transpiler.frontend.source import FunctionSource
 from calque.transpiler.frontend.values.containers.frames import Frame
 from calque.transpiler.frontend.values.containers.outside_kinds import OutsidePlaces
 from calque.transpiler.frontend.values.heap import Snapshot
-from calque.transpiler.frontend.values.iterables import Generator, Range, Walk
+from calque.transpiler.frontend.values.iterables import Generator, Walk
 from calque.transpiler.frontend.values.optional import Facts, Flags, Maybe, Presence
 from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Block, Statement, Var
-from calque.transpiler.ir.types import DimLike
+from calque.transpiler.ir.types import Dim, DimLike
 
 Args = list[Any]  # the arguments of a call, evaluated: by position,
 Kwargs = dict[str, Any]  # and by name
@@ -142,7 +142,7 @@ class Machine:
         self.made: dict[int, Any] = {}  # what Python's own calls gave
         self.builtins_read: dict[int, set[str]] = {}  # by the globals that could shadow them
         self.unsure: dict[Var, Any] = {}  # values that some path does not define: what decides
-        self.of_loops: dict[Var, tuple[Range, ...]] = {}  # those that loops define if they run
+        self.of_loops: dict[Var, tuple[Dim, ...]] = {}  # those that loops define if they run
         self.presence: dict[Var, Presence] = {}  # and on which paths they have one
         self.half_bound: dict[tuple[int, Any], Any] = {}  # names that a break, or its else, binds
         self.undecided: dict[int, Any] = {}  # containers that may be one object with another
@@ -259,7 +259,7 @@ class Machine:
         def thrown(self, error: Exception) -> Completion | None: ...
         # control/phi_inference
         def is_unsure(self, value: Any) -> bool: ...
-        def surely_runs(self, certain: bool | Range) -> bool: ...
+        def surely_runs(self, certain: bool | Dim) -> bool: ...
         # control/branch
         def roots(self) -> list[Any]: ...
         def fork(

@@ -202,10 +202,11 @@ class Magnitudes:
         found: set[Var] = set()
         seen: set[Var] = set()
         pending: list[Atom] = list(self._sources(phi))
+        wide = _is_wide(phi)  # its bounds depend on integers alone: others have their types'
         while pending and len(seen) < _MOST_VISITS:
             value = pending.pop()
-            if not isinstance(value, Var) or value in seen or not _is_wide(value):
-                continue  # the bounds of other values are those of their types
+            if not isinstance(value, Var) or value in seen or (wide and not _is_wide(value)):
+                continue
             seen.add(value)
             carried = self._carried(value)
             if carried is not None:

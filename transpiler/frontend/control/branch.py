@@ -34,12 +34,12 @@ from calque.transpiler.frontend.values.containers.container_kinds import MISSING
 from calque.transpiler.frontend.values.containers.list_kinds import GrowingList, rows_of
 from calque.transpiler.frontend.values.descriptions import DEAD
 from calque.transpiler.frontend.values.heap import Snapshot
-from calque.transpiler.frontend.values.iterables import Range
 from calque.transpiler.frontend.values.optional import Maybe, Mismatch
 from calque.transpiler.frontend.values.tagged import TaggedValue
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, link
 from calque.transpiler.ir.core import Block, Var, map_tree
+from calque.transpiler.ir.types import Dim
 
 Arms = tuple[Callable[[], Any], Callable[[], Any]]  # where a test holds, and where it does not
 
@@ -57,7 +57,7 @@ class LoopFlags:
     at_break: set[str] | None = None  # the names that have a value wherever the loop is broken
     at_end: set[str] | None = None  # and wherever an iteration runs to its end
     stored: set[int] = field(default_factory=set)  # cells that the loop stores into
-    certain: bool | Range = True  # the loop runs at least once, or if this range does
+    certain: bool | Dim = True  # the loop runs, or runs if this is at least 0
     continued: str | None = None  # of a branch whose arms are joined: the loop around goes on
 
     def forget(self) -> None:

@@ -34,6 +34,7 @@ from calque.transpiler.frontend.values.tagged import raise_if_entering
 from calque.transpiler.ir.builder import OPERATORS, Array, atom, loop_index
 from calque.transpiler.ir.core import Block, Var
 from calque.transpiler.ir.rewrite import emit_loop, emit_while
+from calque.transpiler.ir.types import Dim
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.logic import and_
 
@@ -268,7 +269,8 @@ class Loops(Carrying):
             span = loop.start, loop.stop, loop.step
             emit_loop(self.builder, index.atom, span, carried.phis, carried.inits, block, outs)
 
-        done = self._fixpoint(node, plan, attempt, emit, None, loop, flags, [iterable], loop)
+        runs = self.runs_if(loop)
+        done = self._fixpoint(node, plan, attempt, emit, None, loop, flags, [iterable], runs)
         if not done:
             return self._for_as_while(node, iterable, flags)
         return self._after(node, flags, self.call.frame.locals[flags.broken])
@@ -304,7 +306,8 @@ class Loops(Carrying):
             names[counter] = position + 1
             return completion
 
-        self._while_loop(node, test, body, flags, [iterable, length], Range(0, length))
+        runs = self.runs_if(Range(0, length))
+        self._while_loop(node, test, body, flags, [iterable, length], runs)
         names.pop(counter, None)
         return self._after(node, flags, names[flags.broken])
 
@@ -439,7 +442,7 @@ class Loops(Carrying):
         body: Callable[[], Completion | None],
         flags: LoopFlags,
         holding: list[Any],
-        certain: bool | Range,
+        certain: bool | Dim,
     ) -> None:
         plan = CarryPlan(as_while=True)
 

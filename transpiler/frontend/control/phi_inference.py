@@ -53,7 +53,7 @@ from calque.transpiler.frontend.values.optional import Maybe, Mismatch, Optional
 from calque.transpiler.frontend.values.tagged import TaggedStructure, TaggedValue, tag_needed
 from calque.transpiler.ir.builder import Array, atom
 from calque.transpiler.ir.core import UNDEFINED, Block, Var
-from calque.transpiler.ir.types import ArrayType, DimLike, dim_symbols, substitute_dim
+from calque.transpiler.ir.types import ArrayType, Dim, DimLike, dim_symbols, substitute_dim
 
 _ATTEMPTS = 40
 
@@ -102,7 +102,7 @@ class Carrying(LoopNames):
         trip: Range | None,
         flags: LoopFlags,
         holding: list[Any],
-        certain: bool | Range,
+        certain: bool | Dim,
     ) -> bool:
         """Interpret the body until the plan is stable; False if a for turns out to break."""
         marks = self._marks()
@@ -374,7 +374,7 @@ class Carrying(LoopNames):
             made[number].poison = poison_of(first) or plan.stale.get((slot.key, number))
         if not certain:
             self._check_keys(slot.container, slot.place, slot.initial)
-        if isinstance(value, Maybe) and self._ran(ending.trip) and not self._is_none(slot):
+        if isinstance(value, Maybe) and not self._is_none(slot) and self._ran(ending.trip):
             value = value.value
         if isinstance(value, MixedNumber):
             value = self._of_last_iteration(slot, value, ending)
