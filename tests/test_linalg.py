@@ -200,3 +200,22 @@ def test_eigenvalues_that_coincide():
     np.testing.assert_allclose(tangent, [0.5, 0.25, -1.0])
     squares = calque.grad(lambda a: np.sum(np.linalg.eigvals(a).real ** 2))(a)
     np.testing.assert_allclose(squares, 2.0 * a.T)  # of the trace of a @ a
+
+
+@pytest.mark.parametrize("product", [np.dot, np.matmul])
+def test_the_cotangent_of_a_transposed_factor_is_its_own_product(product):
+    def right(x, w):
+        return np.sum(np.sin(product(x, w.T)))
+
+    def left(x, w):
+        return np.sum(np.cos(product(w.T, x.T)))
+
+    x, w = np.cos(np.arange(12.0)).reshape(4, 3), np.sin(np.arange(15.0)).reshape(5, 3) + 0.2
+    for f, other in ((right, w), (left, w.T.copy())):
+        gradient = calque.grad(f, argnums=(0, 1))
+        text = calque.source(gradient, x, other)
+        assert "transposed_bar" not in text and ".T.T" not in text
+        step = np.sin(np.arange(15.0)).reshape(other.shape)
+        expected = (f(x, other + 1e-6 * step) - f(x, other - 1e-6 * step)) / 2e-6
+        for form in (gradient, calque.jit(gradient)):
+            np.testing.assert_allclose(np.sum(form(x, other)[1] * step), expected, rtol=1e-8)

@@ -161,6 +161,7 @@ def array_cases(quick: bool) -> list[Case]:
         cases.append(Case(what, arrays.selu, TWIN.selu, (x,), goal, beside, busy=size <= 10_000))
     regression = logistic_data(rng, *((100, 10) if quick else (10_000, 100)))
     mlp = classification(rng, 8 if quick else 128)
+    by_rows = ([(w.T.copy(), b) for w, b in mlp[0]], *mlp[1:])
     x = rng.normal(size=20 if quick else 1000)
     lanes = 10.0 ** rng.uniform(-3.0, 3.0, 100 if quick else 100_000)
     cases += [
@@ -174,6 +175,11 @@ def array_cases(quick: bool) -> list[Case]:
         Case(
             *("MLP 784-512-512-10, SGD step, batch 128, float32", arrays.mlp_step),
             *(TWIN.mlp_step, mlp, 1.3),
+            busy=True,
+        ),
+        Case(
+            *("the same with weights (out, in), as x @ w.T", arrays.mlp_step_by_rows),
+            *(TWIN.mlp_step_by_rows, by_rows, 1.3),
             busy=True,
         ),
         Case(

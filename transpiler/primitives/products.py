@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, known_int, type_of
 from calque.transpiler.ir.types import ArrayType, promote
 from calque.transpiler.primitives import guards
-from calque.transpiler.primitives.base import apply, bilinear, finish, implements, operand, strong
+from calque.transpiler.primitives.axes import transpose
+from calque.transpiler.primitives.base import (
+    apply,
+    bilinear,
+    definition,
+    finish,
+    implements,
+    operand,
+    strong,
+)
 from calque.transpiler.primitives.matrix_signatures import typed
 from calque.transpiler.primitives.sampling import case, cases, single
 from calque.transpiler.primitives.shapes import normalize_axis, normalize_tuple, product_dim
@@ -62,13 +72,31 @@ def matmul(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
         case _, 1:
             return y_bar[..., None] * b, _all_rows(a).T @ np.ravel(y_bar)
         case _, 2:  # one product instead of a stack of them, to be summed
-            return y_bar @ b.T, _all_rows(a).T @ _all_rows(y_bar)
+            rows, rows_bar = _all_rows(a), _all_rows(y_bar)
+            return _of_left(y_bar, a, b, np.matmul), _of_right(rows_bar, rows, b, np.matmul)
     return y_bar @ _swap(b), _swap(a) @ y_bar
 
 
 def _all_rows(a: Array) -> Any:
     """All rows of a stack of matrices, as one matrix."""
-    return np.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+    return a if a.ndim == 2 else np.reshape(a, (math.prod(a.shape[:-1]), a.shape[-1]))
+
+
+# The cotangent of a transpose is a transpose again: what it transposes is made as its own product,
+# so that the memory of the result lies as that of the matrix does.
+
+
+def _of_left(y_bar: Any, a: Array, b: Any, product: Callable[..., Any]) -> Any:
+    return product(b, y_bar.T).T if _is_transpose(a) else product(y_bar, b.T)
+
+
+def _of_right(y_bar: Any, a: Any, b: Array, product: Callable[..., Any]) -> Any:
+    return product(y_bar.T, a).T if _is_transpose(b) else product(a.T, y_bar)
+
+
+def _is_transpose(matrix: Array) -> bool:
+    made = definition(matrix)
+    return made is not None and made.primitive is transpose and matrix.ndim == 2
 
 
 @implements(np.matmul, np.linalg.matmul, op="matmul")
@@ -117,7 +145,7 @@ def dot(y_bar: Any, a: Array, b: Array) -> tuple[Any, Any]:
         case 1, 2:
             return np.dot(b, y_bar), np.outer(a, y_bar)
         case 2, 2:
-            return np.dot(y_bar, b.T), np.dot(a.T, y_bar)
+            return _of_left(y_bar, a, b, np.dot), _of_right(y_bar, a, b, np.dot)
     rows, columns = a.ndim - 1, [k for k in range(b.ndim) if k != max(b.ndim - 2, 0)]
     outer = list(range(rows, rows + len(columns)))
     a_bar = np.tensordot(y_bar, b, (outer, columns))
