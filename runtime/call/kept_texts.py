@@ -134,7 +134,7 @@ def keep(
     before = before.copied(few) if few else before
     asked = {s for d in written.assumptions for s in d.symbols()}
     equal = [[(e.left, e.right) for e in t.function.equal_dims] for t in (before, after)]
-    known = dims.arguments | dims.quotients.keys() | dims.integers.keys()
+    known = dims.arguments | dims.quotients.keys() | dims.floors.keys() | dims.integers.keys()
     askable = asked <= known and equal[0] == equal[1]
     if key is not None and askable:
         disk_cache.write_entry(_name(key), key, pickle.dumps(written))

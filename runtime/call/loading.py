@@ -346,7 +346,8 @@ def conditions_of(traced: Traced) -> tuple[tuple[Condition, ...], frozenset[str]
     """The assumptions about sizes, as functions of them, and the arguments' symbols in them."""
     dims = traced.builder.dims
     found = [_condition(d, False, dims) for d in traced.assumptions]
-    symbols = {s for d in traced.assumptions for s in d.symbols()}
+    symbols = {s for d in traced.assumptions for s in d.symbols() & dims.integers.keys()}
+    symbols = symbols.union(*map(dims.arguments_in, traced.assumptions))
     for equal in traced.function.equal_dims:
         difference = equal.left - equal.right
         if isinstance(difference, Dim) and not dims.beyond_arguments(difference):

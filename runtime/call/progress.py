@@ -1,8 +1,8 @@
-"""Progress of work that takes long: on the terminal after a second, in the log after ten.
+"""Progress of work that takes long: on the terminal after a second, in the log after five.
 
 On a terminal a line says what is being made and how far it is; it goes when that is done. A
-notebook gets one line. Wherever the output goes, the logger ``calque`` warns after ten seconds, and
-again after twenty, forty, and so on: which function, which stage, which line of the user's.
+notebook gets one line. Wherever the output goes, the logger ``calque`` warns after five
+seconds, and again after ten, twenty, and so on: which function, which stage, which line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from calque.transpiler.ir.stages import standing
 
 _LONG = 1.0  # seconds
 _AGAIN = 0.5  # seconds between two lines
-_LOGGED = 10.0  # seconds
+_LOGGED = 5.0  # seconds
 _telling = threading.Event()  # one line at a time
 run_in_children(_telling.clear)
 _log = logging.getLogger("calque")

@@ -36,7 +36,8 @@ class Sizes:
         unknown = self.dims.beyond_arguments(left - right)
         if frozenset((left, right)) in self.compared:
             return
-        if len(unknown) > 1 or not unknown <= self.dims.solvable:
+        beyond = len(unknown) > 1 or not unknown <= self.dims.solvable
+        if beyond or self.dims.is_tangled(left, right):
             self.doubted.append((left, right))
         elif self.dims.unify(left, right):
             self.equal_dims.append(EqualDims(left, right, None, self.origin))

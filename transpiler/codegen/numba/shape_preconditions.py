@@ -102,6 +102,13 @@ class _Sizes:
         return left, right
 
     def _symbol(self, s: str) -> str:
+        if s in self.dims.floors and s not in self.places:
+            dividend, divisor = self.dims.floors[s]
+            sides = self._sides(dividend)
+            if not sides:
+                return ""
+            whole = sides[0] if sides[1] == "0" else f"({sides[0]} - ({sides[1]}))"
+            return f"({whole} // {divisor})"
         if s not in self.dims.quotients:
             return self.places.get(s, "")
         length, step = self.dims.quotients[s]
