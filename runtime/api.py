@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime import typed
-from calque.runtime.devices.mapped import Mapped, jitted
-from calque.runtime.devices.placed import Placed
-from calque.runtime.meshes import device_of
+from calque.runtime.inner import by_argument
 from calque.runtime.options import UNSAID, checked
-from calque.runtime.parameters import parameters_named, positional_count, within
+from calque.runtime.parameters import check_reach
 from calque.runtime.transformed import Transformed
 from calque.transpiler.errors import UnsupportedFunction, UnsupportedOption
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.base import Primitive, apply, operand, register
 from calque.transpiler.transformations.vmap import Axes
 
+if TYPE_CHECKING:
+    from calque.runtime import meshes
+    from calque.runtime.devices import mapped, placed
+else:
+    mapped = Late("calque.runtime.devices.mapped")
+    placed = Late("calque.runtime.devices.placed")
+    meshes = Late("calque.runtime.meshes")
+
 Argnums = int | str | Sequence[int | str]
 Argnames = str | Sequence[str] | None
-
-
-def by_argument(kind: str, argnums: Any, argnames: Any) -> Any:
-    """The numbers or names to differentiate by: ``argnames``, where it is given.
-
-    >>> by_argument("grad", 0, ["w", "b"]), by_argument("grad", [1, "b"], None)
-    (('w', 'b'), (1, 'b'))
-    """
-    if argnames is None:
-        return checked(kind, argnums=argnums)["argnums"]
-    if type(argnums) is not int or argnums:
-        raise ValueError(f"{kind}: argnums and argnames are both given: leave one of them out")
-    found = checked(kind, argnames=argnames)["argnames"]
-    return found[0] if isinstance(argnames, str) else found
 
 
 def transformed(kind: str, function: Any, options: dict[str, Any]) -> Any:
@@ -42,7 +35,7 @@ def transformed(kind: str, function: Any, options: dict[str, Any]) -> Any:
         return Decorator(kind, options)
     checked(kind, fun=function)
     check_reach(kind, function, options)
-    return (Placed if "device" in options else Transformed)(kind, function, **options)
+    return (placed.Placed if "device" in options else Transformed)(kind, function, **options)
 
 
 def differentiated(kind: str, function: Any, argnums: Any, argnames: Any, **flags: bool) -> Any:
@@ -63,21 +56,6 @@ class Decorator:
 
     def __repr__(self) -> str:
         return f"<calque {self.kind}, waiting for its function>"
-
-
-def check_reach(kind: str, function: Any, options: dict[str, Any]) -> None:
-    """Raise where options name arguments that the function cannot take."""
-    for name in ("argnums", "static_argnums"):
-        if name in options:
-            within(kind, name, options[name], function)
-    if options.get("static_argnames"):
-        parameters_named(kind, "static_argnames", options["static_argnames"], function)
-    axes, count = options.get("axes"), positional_count(function)
-    if axes and isinstance(axes.in_axes, tuple) and count is not None and len(axes.in_axes) > count:
-        raise ValueError(
-            f"{kind}: in_axes has {len(axes.in_axes)} entries, and the function takes {count} "
-            "positional arguments"
-        )
 
 
 @typed.gradient
@@ -190,7 +168,7 @@ def jit(
     )
     given = checked("jit", reassociate=reassociate, first=first, graph=graph)
     options |= {name: given[name] for name, unsaid in _UNSAID.items() if given[name] != unsaid}
-    options |= {} if device is None else {"device": device_of(device)}
+    options |= {} if device is None else {"device": meshes.device_of(device)}
     return _compiled(fun, options)
 
 
@@ -198,12 +176,12 @@ _UNSAID = {"reassociate": True, "first": "kernels", "graph": "auto"}  # no part 
 
 
 def _compiled(fun: Any, options: dict[str, Any]) -> Any:
-    if isinstance(fun, Mapped):
+    if isinstance(fun, Transformed) and fun.on_devices and isinstance(fun, mapped.Mapped):
         if "device" in options:
             raise UnsupportedOption(
                 "jit: pmap and shard_map choose the devices themselves.", hint="leave device out"
             )
-        return jitted(fun, Decorator("jit", options))
+        return mapped.jitted(fun, Decorator("jit", options))
     if isinstance(fun, Transformed) and fun.kind == "jit":
         check_reach("jit", fun.function, options)
         options, fun = _both(fun.options, options), fun.function  # jitted once more is jitted

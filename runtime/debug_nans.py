@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.options import checked
+from calque.runtime.outside import outside
 from calque.transpiler.errors import NonFiniteError
 from calque.transpiler.forking import free_in_children
 from calque.transpiler.ir.core import Check
@@ -47,6 +48,7 @@ def unwatch() -> None:
         threads -= 1
 
 
+@outside
 class debug_nans(ContextDecorator):
     """Within it, a transformed function that makes a NaN or an infinity says on which line.
 

@@ -15,6 +15,8 @@ from calque.runtime import gpus
 from calque.runtime.engines.choosing import GPUS, running
 from calque.runtime.fitting import Unfit, at_least, axis_name, fitting, optional, shown, sizes, text
 from calque.transpiler.errors import NoSuchDevice
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 
 P = PartitionSpec
@@ -295,3 +297,16 @@ def take(have: Sequence[Device], count: int) -> list[Device]:
         hint = f"pass {count} devices" if enough else engine.more(count)
         raise NoSuchDevice(f"{count} devices are asked for, and there are {len(have)}.", hint=hint)
     return list(have[:count])
+
+
+def _known(function: Any) -> Any:
+    """Return the implementation of a function of known values, such as specs: called as it is."""
+
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+for _function in (PartitionSpec, make_mesh, Mesh, devices):
+    builtin(_function)(_known(_function))

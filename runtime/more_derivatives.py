@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.runtime.api import Argnames, Argnums, differentiated
-from calque.runtime.options import UNSAID, checked
+from calque.runtime.inner import InnerTransformation, derivative
+from calque.runtime.options import UNSAID, checked, given
 from calque.runtime.tracebacks import hide_own_frames
 from calque.runtime.transformed import Transformed
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
+from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import pytrees
 
 
@@ -155,3 +159,18 @@ def curve(primals: Any, series: Any) -> tuple[list[Any], int, int]:
     (order,) = orders
     flat = [*primals, *(terms[k] for k in range(order) for terms in series)]
     return flat, len(primals), order
+
+
+for _public in (jacobian, value_and_jacobian, value_and_hessian, hessian_diag, laplacian):
+    builtin(_public)(derivative(_public))
+
+
+@builtin(jet)
+def _jet(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    function, primals, series = given(jet, args, kwargs).values()
+    checked("jet", fun=function)
+    terms = listed(series)
+    terms = [listed(t) for t in terms] if isinstance(terms, (tuple, list)) else terms
+    flat, count, order = curve(listed(primals), terms)
+    curved = InnerTransformation("jet", function, {"count": count, "order": order})
+    return curved.__calque_trace__(machine, flat, {}, node)

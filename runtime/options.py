@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.fitting import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -50,10 +49,18 @@ from calque.runtime.fitting import (
     unsupported,
     whole,
 )
-from calque.runtime.meshes import Device
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.ir import pytrees
-from calque.transpiler.transformations.mesh_programs import PartitionSpec
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.runtime import meshes
+    from calque.runtime.engines import choosing
+    from calque.transpiler.transformations import mesh_programs
+else:
+    choosing = Late("calque.runtime.engines.choosing")
+    meshes = Late("calque.runtime.meshes")
+    mesh_programs = Late("calque.transpiler.transformations.mesh_programs")
 
 
 class Unsaid:
@@ -93,7 +100,8 @@ def specs(value: Any) -> Any:
     """A P, or a tree of these."""
     wanted = "a P or a tree of these"
     try:
-        wrong = [x for x in pytrees.flatten(value)[0] if not isinstance(x, PartitionSpec)]
+        leaves = pytrees.flatten(value)[0]
+        wrong = [x for x in leaves if not isinstance(x, mesh_programs.PartitionSpec)]
     except NestedTooDeeply:
         raise Unfit(wanted, ValueError, "it holds itself") from None
     if wrong:
@@ -101,10 +109,10 @@ def specs(value: Any) -> Any:
     return value
 
 
-def some_devices(value: Any) -> tuple[Device, ...]:
+def some_devices(value: Any) -> tuple[meshes.Device, ...]:
     """Devices in a row."""
     row = isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    if row and all(isinstance(d, Device) for d in value):
+    if row and all(isinstance(d, meshes.Device) for d in value):
         return tuple(value)
     raise Unfit("a sequence of devices or None")
 
@@ -119,7 +127,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("has_aux", "holomorphic", "allow_int", "prevent_cse", "enabled"), flag),
     **dict.fromkeys(("tiled", "optimize_remat", "check_vma"), flag),
     **dict.fromkeys(("in_specs", "out_specs"), specs),
-    "engine": one_of(None, *ENGINES),
+    "engine": lambda value: one_of(None, *choosing.ENGINES)(value),
     "devices": optional(some_devices),
     "axis_index_groups": unsupported,
     "policy": no_policy,

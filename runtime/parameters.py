@@ -172,3 +172,18 @@ def parameters_named(owner: str, name: str, names: tuple[str, ...], of: Any) -> 
             f"{owner}: {name} has {unknown[0]!r}, which is no parameter of {_called(of)}: "
             f"it has {', '.join(known) or 'none'}"
         )
+
+
+def check_reach(kind: str, function: Any, options: dict[str, Any]) -> None:
+    """Raise where options name arguments that the function cannot take."""
+    for name in ("argnums", "static_argnums"):
+        if name in options:
+            within(kind, name, options[name], function)
+    if options.get("static_argnames"):
+        parameters_named(kind, "static_argnames", options["static_argnames"], function)
+    axes, count = options.get("axes"), positional_count(function)
+    if axes and isinstance(axes.in_axes, tuple) and count is not None and len(axes.in_axes) > count:
+        raise ValueError(
+            f"{kind}: in_axes has {len(axes.in_axes)} entries, and the function takes {count} "
+            "positional arguments"
+        )

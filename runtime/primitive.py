@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calque.runtime.options import UNSAID, checked
+from calque.runtime.outside import outside
 from calque.runtime.parameters import parameters_named, within
 from calque.transpiler.frontend import declared_kinds as declared
 
@@ -23,6 +24,7 @@ def _declaration(
     return function
 
 
+@outside
 def elementwise(
     function: Callable[..., Any] = UNSAID,
     partials: Callable[..., Any] | None = None,
@@ -60,6 +62,7 @@ def elementwise(
     return _declaration(declare, function, kind, found["static"])
 
 
+@outside
 def linear(
     function: Callable[..., Any] = UNSAID,
     transpose: Callable[..., Any] | None = None,
@@ -98,6 +101,7 @@ def linear(
     return _declaration(declare, function, "linear", found["static"])
 
 
+@outside
 def bilinear(
     function: Callable[..., Any] = UNSAID,
     transpose: Callable[..., Any] | None = None,
@@ -126,6 +130,7 @@ def bilinear(
     return _declaration(declare, function, "bilinear", found["static"])
 
 
+@outside
 def reduction(
     function: Callable[..., Any] = UNSAID,
     slope: Callable[..., Any] | None = None,
@@ -154,6 +159,7 @@ def reduction(
     return _declaration(declare, function, kind, found["static"])
 
 
+@outside
 def opaque(
     function: Callable[..., Any] = UNSAID,
     *,

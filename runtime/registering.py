@@ -8,10 +8,12 @@ from typing import Any
 
 from calque.runtime.fitting import fitting, names
 from calque.runtime.options import checked
+from calque.runtime.outside import outside
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.pytrees import Flatten, Unflatten
 
 
+@outside
 def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     """Make instances of ``cls`` nodes of pytrees, as ``jax.tree_util.register_pytree_node``.
 
@@ -33,6 +35,7 @@ def register_pytree_node(cls: type, flatten: Flatten, unflatten: Unflatten) -> N
     pytrees.register(cls, pytrees.Registration(flatten, unflatten))
 
 
+@outside
 def register_pytree_node_class(cls: Any) -> Any:
     """Register a class by its methods ``tree_flatten(self)`` and ``tree_unflatten(cls, aux, c)``.
 
@@ -59,6 +62,7 @@ def register_pytree_node_class(cls: Any) -> Any:
     return cls
 
 
+@outside
 def register_dataclass(
     cls: Any,
     data_fields: Sequence[str] | None = None,

@@ -20,6 +20,8 @@ import numpy as np
 
 from calque.runtime.fitting import shown
 from calque.transpiler.errors import SpecError
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 
 _SHORT = {
     **{f"f{size}": f"float{8 * size}" for size in (2, 4, 8)},
@@ -89,6 +91,11 @@ def spec(text: str) -> Spec:
     if not isinstance(found, Spec):
         raise SpecError(f"{text!r} is not the type of one array.", hint='write it as "f8[n,3]"')
     return found
+
+
+@builtin(spec)
+def _spec(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return spec(*args, **kwargs)
 
 
 def parse_args(text: str) -> tuple[Any, ...]:

@@ -7,12 +7,12 @@ import operator
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from calque.runtime import debug_nans
-from calque.runtime.call.accounting import CacheInfo, info
+from calque.runtime.call.accounting import CacheInfo, KernelCache, info
 from calque.runtime.call.addressed import addressed
 from calque.runtime.call.argument_keys import shape_key, sizes_of
 from calque.runtime.call.arguments import (
@@ -25,33 +25,49 @@ from calque.runtime.call.arguments import (
     private_copies,
 )
 from calque.runtime.call.dispatch import Dispatcher, OwnProgramsNeeded
-from calque.runtime.call.loading import Program
+from calque.runtime.call.loading import Program, when_loaded
 from calque.runtime.call.plans import capture_sizes
 from calque.runtime.call.sharing import kept, of_code, shared, table_of
 from calque.runtime.call.signatures import extended_signature, static_leaves
 from calque.runtime.cuda import chosen_device
 from calque.runtime.cuda.given_arrays import adopted, any_on_gpu
-from calque.runtime.cuda.launcher_dispatch import DeviceDispatcher, device_key
 from calque.runtime.inlining import TRACE
-from calque.runtime.kernels.kept_memory import give_back
 from calque.runtime.spec import Spec
-from calque.runtime.tiers.numpy_first import NumPyFirst
-from calque.runtime.tiers.versions_aside import wait_for
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import MixedDevices, NestedTooDeeply
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.builder import type_of
 from calque.transpiler.ir.core import Slot, map_tree
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.runtime.cuda import launcher_dispatch
+    from calque.runtime.kernels import kept_memory
+    from calque.runtime.tiers import numpy_first, versions_aside
+else:
+    launcher_dispatch = Late("calque.runtime.cuda.launcher_dispatch")
+    kept_memory = Late("calque.runtime.kernels.kept_memory")
+    numpy_first = Late("calque.runtime.tiers.numpy_first")
+    versions_aside = Late("calque.runtime.tiers.versions_aside")
 
 SUFFIXES = {"value_and_grad": "value_and_grad", "identity": "numpy"}
 OTHER_ARGUMENTS = ("jvp", "vjp", "hvp", "linear_transpose", "jet")  # not those of the function
 
 
+def _offer(kernels: tuple[KernelCache, ...], text: str, name: str) -> None:
+    """Let versions of loaded kernels be compiled aside."""
+    versions_aside.offer(kernels, text, name)
+
+
+when_loaded.append(_offer)
+
+
 class Transformed:
     """``grad(f)`` and the like. Keeps the function's name, docstring, signature and pickling."""
 
-    source_of: ClassVar[Callable[..., str]]  # ``calque.source``, whose module enters it
+    source_of: ClassVar[Callable[..., str]]  # ``calque.source``: ``interpreted`` enters it
+    on_devices: ClassVar[bool] = False  # whether it runs on several, as those of pmap
 
     def __init__(self, kind: str, function: Callable[..., Any], **options: Any):
         self.kind = kind
@@ -68,7 +84,7 @@ class Transformed:
         # of programs that it shares with other functions of its code
         self._table = of_code(self._chain()[0]) if self._can_be_of_another() else None
         self._dispatcher: Dispatcher = self._found("cpu", self._made)
-        self._cuda: DeviceDispatcher | None = None  # of programs for a GPU
+        self._cuda: launcher_dispatch.DeviceDispatcher | None = None  # of programs for a GPU
         self._debugger: Dispatcher | None = None  # of the checked variants, under debug_nans
         self._checked: set[Any] = set()
 
@@ -85,12 +101,13 @@ class Transformed:
         """A dispatcher that has no programs yet."""
         wishes = kernel_options(self) if self.compiled else None
         if self.compiled and answers_first(self) == "numpy":
-            return NumPyFirst(self, name, self._static, wishes)
+            return numpy_first.NumPyFirst(self, name, self._static, wishes)
         return Dispatcher(self, name, compiled=self.compiled, static=self._static, options=wishes)
 
-    def _made_for_gpus(self, name: Callable[[], str]) -> DeviceDispatcher:
+    def _made_for_gpus(self, name: Callable[[], str]) -> launcher_dispatch.DeviceDispatcher:
         graph = _wishes(self).get("graph", "auto")
-        return DeviceDispatcher(self, name, self._static, kernel_options(self), graph)
+        made = launcher_dispatch.DeviceDispatcher
+        return made(self, name, self._static, kernel_options(self), graph)
 
     def _found(self, where: str, make: Callable[[Callable[[], str]], Any]) -> Any:
         """The dispatcher of programs made before of this function, or of others of its code."""
@@ -162,7 +179,7 @@ class Transformed:
             self._debugger = Dispatcher(self, self.generated_name, checked=True)
         return self._debugger
 
-    def cuda_programs(self) -> DeviceDispatcher:
+    def cuda_programs(self) -> launcher_dispatch.DeviceDispatcher:
         """The dispatcher of programs for a GPU, launchers of CUDA C, which runs them there."""
         if self._cuda is None:
             self._cuda = self._found("cuda", self._made_for_gpus)
@@ -235,7 +252,7 @@ class Transformed:
 
     def _check_cotangent(self, args: tuple[Any, ...]) -> None:
         on_gpu = any_on_gpu(args, {})
-        key = device_key(args) if on_gpu else shape_key(args)
+        key = launcher_dispatch.device_key(args) if on_gpu else shape_key(args)
         if key is not None and key in self._checked:
             return
         try:
@@ -275,9 +292,9 @@ class Transformed:
         before. Otherwise these are versions of kernels, for several threads or for one, that later
         calls wanted while the version of the first call answered.
         """
-        if isinstance(self._dispatcher, NumPyFirst):
+        if isinstance(self._dispatcher, numpy_first.NumPyFirst):
             self._dispatcher.wait()
-        wait_for(self._dispatcher.account.kernels)
+        versions_aside.wait_for(self._dispatcher.account.kernels)
 
     def cache_clear(self) -> None:
         """Forget the programs of this function, and its account; the cache on disk stays.
@@ -285,7 +302,7 @@ class Transformed:
         Memory that is kept for later calls goes back to the system.
         """
         self._dispatcher.clear()
-        give_back()
+        kept_memory.give_back()
         if self._cuda is not None:
             self._cuda.clear()
         self._debugger = None

@@ -19,7 +19,9 @@ import optree
 
 from calque.runtime.fitting import Unfit, fitting, function_or_none, shown
 from calque.runtime.fitting import function as callable_
-from calque.runtime.options import UNSAID
+from calque.runtime.options import UNSAID, checked
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees as nodes
 
 IsLeaf = Callable[[Any], bool] | None
@@ -355,3 +357,30 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         return tree_unflatten(structure, made)
 
     return flat, unravel
+
+
+def _of_trees(function: Any, called: bool) -> Any:
+    """A function on pytrees; ``called`` if its first argument is a function of leaves."""
+
+    def call(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+        def interpreted(f: Any) -> Any:
+            return lambda *values: machine.call_value(f, list(values), {}, node)
+
+        trees_given = [nodes.plain(a) for a in (args[1:] if called else args)]
+        if called and args:
+            checked(function.__name__, f=args[0])
+            trees_given.insert(0, interpreted(args[0]))
+        named = {k: interpreted(v) if k == "is_leaf" and v else v for k, v in kwargs.items()}
+        return function(*trees_given, **named)
+
+    return call
+
+
+for _mapping in (tree_map, tree_reduce, tree_map_with_path):
+    builtin(_mapping)(_of_trees(_mapping, True))
+for _reading in (
+    *(tree_flatten, tree_unflatten, tree_leaves, tree_structure),
+    *(tree_all, tree_transpose, tree_flatten_with_path),
+    *(tree_leaves_with_path, keystr),
+):
+    builtin(_reading)(_of_trees(_reading, False))

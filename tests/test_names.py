@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +13,16 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler import passes
+from calque.transpiler import kernel_passes, passes
 from calque.transpiler.autodiff import reverse
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.pass_manager import Pass
+from calque.transpiler.late import Late
 
 ROOT = Path(calque.__file__).resolve().parent
 FOLDERS = ("runtime", "transpiler", "tests", "benchmarks", "examples")
-LISTS = (passes.CORE_PASSES, passes.CHECKED, passes.KERNEL_PASSES)
+HOMES_OF_LISTS = (passes.__name__, kernel_passes.__name__)
+LISTS = (passes.CORE_PASSES, passes.CHECKED, kernel_passes.KERNEL_PASSES)
 PASSES = {p.name: p for each in (*LISTS, reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP) for p in each}
 
 # "round" as a number is rounded, a trip is made, or a hash is computed
@@ -55,11 +58,16 @@ def texts() -> dict[str, str]:
 
 def functions_of(each: Pass) -> Iterator[tuple[str, str]]:
     """The functions of other files that a pass calls, each with the name of its file."""
-    for name in each.run.__code__.co_names:
-        function = {**vars(reverse), **vars(passes)}.get(name)
-        module = getattr(function, "__module__", "")
-        if callable(function) and module.startswith("calque.") and module != passes.__name__:
-            yield name, module.rpartition(".")[2]
+    known = {**vars(reverse), **vars(passes), **vars(kernel_passes)}
+    names = each.run.__code__.co_names
+    stand_ins = [known[name] for name in names if isinstance(known.get(name), Late)]
+    late = [vars(importlib.import_module(module.__name__)) for module in stand_ins]
+    for name in names:
+        found = [known.get(name), *(module.get(name) for module in late)]
+        for function in filter(callable, found):
+            module = getattr(function, "__module__", "")
+            if module.startswith("calque.") and module not in HOMES_OF_LISTS:
+                yield name, module.rpartition(".")[2]
 
 
 def share_a_word(left: str, right: str) -> bool:

@@ -21,7 +21,7 @@ from test_access_programs import any_order
 import calque
 from battery import oracle
 from battery.registry import load
-from calque.transpiler import pipeline
+from calque.transpiler import kernel_passes, pipeline
 from calque.transpiler.autodiff import reverse
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.printing_passes import Printing
@@ -29,7 +29,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.pass_manager import Pass, Work, violations
 from calque.transpiler.memory.printed_program import PrintedProgram
 
-PASSES = pipeline.KERNEL_PASSES
+PASSES = kernel_passes.KERNEL_PASSES
 SAMPLE = 2  # programs for each other order, but with CALQUE_TESTS=all
 Passes = Sequence[Pass]
 
@@ -110,7 +110,7 @@ def test_many_orders_are_free() -> None:
 @pytest.mark.parametrize("name", sampled(list(ORDERS), 2))
 def test_numbers_do_not_depend_on_the_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALQUE_JIT", "0")
-    monkeypatch.setattr(pipeline, "KERNEL_PASSES", ORDERS[name])
+    monkeypatch.setattr(kernel_passes, "KERNEL_PASSES", ORDERS[name])
     chosen = np.random.default_rng(list(name.encode())).permutation(60)
     for k in chosen if EVERYTHING else chosen[:SAMPLE]:
         with np.errstate(all="ignore"):
@@ -137,6 +137,6 @@ def test_a_wrong_pass_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
                 s.parallel = True
 
     monkeypatch.setenv("CALQUE_JIT", "0")
-    monkeypatch.setattr(pipeline, "KERNEL_PASSES", (*PASSES, Pass("mark_all", mark_all)))
+    monkeypatch.setattr(kernel_passes, "KERNEL_PASSES", (*PASSES, Pass("mark_all", mark_all)))
     seen = [k for k in range(36, 46) if not np.allclose(run(k), wanted(k), rtol=1e-9)]
     assert len(seen) >= 3

@@ -18,7 +18,7 @@ import pytest
 
 from calque.runtime.kernels.integer_functions import checked_index
 from calque.runtime.linear_systems import solve_triangular
-from calque.transpiler import pipeline
+from calque.transpiler import kernel_passes, pipeline
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import emit_module
 from calque.transpiler.diagnostics.parsing import parse
@@ -29,7 +29,7 @@ from calque.transpiler.ir.verify import verify
 
 FOLDER = Path(__file__).parent / "pass_examples"
 WRITE = os.environ.get("CALQUE_GOLDEN") == "write"
-PASSES = {p.name: p for p in (*pipeline.CORE_PASSES, *pipeline.KERNEL_PASSES)}
+PASSES = {p.name: p for p in (*pipeline.CORE_PASSES, *kernel_passes.KERNEL_PASSES)}
 WITHOUT = {  # passes without examples, and why
     "inline_calls": "what is called is no statement of Core's text",
     "spread_phases": "phases are not in the text",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler import passes, pipeline
+from calque.transpiler import kernel_passes, pipeline
 from calque.transpiler.autodiff import reverse
 from calque.transpiler.errors import CoreError
 from calque.transpiler.ir import core, debug
@@ -131,8 +131,8 @@ def test_what_fits_no_call_is_not_asked_of_all() -> None:
 KERNEL_PASSES = sorted(
     {
         each.name
-        for each in pipeline.KERNEL_PASSES
-        if each.name not in ("estimate_parallel_work", "sort_scatters") and each.when is not passes._on_grid
+        for each in kernel_passes.KERNEL_PASSES
+        if each.name not in ("estimate_parallel_work", "sort_scatters") and each.when is not kernel_passes._on_grid
     }
 )
 
@@ -144,7 +144,7 @@ def test_the_program_is_printed_after_any_pass(
     monkeypatch.setenv("CALQUE_PRINT_AFTER", name)
     calque.source(calque.jit(calque.grad(carried)), np.ones(5))
     said = capsys.readouterr().err
-    lists = (reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP, pipeline.CORE_PASSES, pipeline.KERNEL_PASSES)
+    lists = (reverse.BEFORE_SWEEP, reverse.AFTER_SWEEP, pipeline.CORE_PASSES, kernel_passes.KERNEL_PASSES)
     times = [each.name for passes in lists for each in passes].count(name)
     assert said.count(f"# after {name}\ncarried") == times > 0
 
@@ -153,8 +153,8 @@ def test_a_pass_that_breaks_core_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     def lose(work: Work) -> None:
         del work.function.body.statements[0]
 
-    broken = (*pipeline.KERNEL_PASSES[:4], Pass("lose", lose), *pipeline.KERNEL_PASSES[4:])
-    monkeypatch.setattr(pipeline, "KERNEL_PASSES", broken)
+    broken = (*kernel_passes.KERNEL_PASSES[:4], Pass("lose", lose), *kernel_passes.KERNEL_PASSES[4:])
+    monkeypatch.setattr(kernel_passes, "KERNEL_PASSES", broken)
     assert debug.verifies()
     with pytest.raises(CoreError, match="after lose: "):
         calque.jit(carried)(np.ones(5))

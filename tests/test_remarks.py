@@ -13,7 +13,7 @@ from remark_programs import PROGRAMS
 
 import calque
 from calque import cli
-from calque.transpiler import pipeline
+from calque.transpiler import kernel_passes
 
 TEXT = '''\
 import numpy as np
@@ -136,7 +136,7 @@ def test_a_pass_says_why(
 
 def test_every_pass_that_explains_itself_gives_a_remark(file: Path) -> None:
     """A pass is not declared to explain itself without a remark on some loop of these programs."""
-    asked = {each.name for each in pipeline.KERNEL_PASSES if each.explains}
+    asked = {each.name for each in kernel_passes.KERNEL_PASSES if each.explains}
     said = ""
     for name, args in (("columns", (np.ones((5, 4)),)), ("scattered", (np.ones(5), np.arange(5)))):
         fn = function(file, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,17 @@ from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.loops.size_specialization import inner_sizes
+from calque.transpiler.late import Late
 from calque.transpiler.memory.escaping_views import copy_escaping_views
-from calque.transpiler.passes import CHECKED, CORE_PASSES, KERNEL_PASSES
+from calque.transpiler.passes import CHECKED, CORE_PASSES
 from calque.transpiler.primitives.called import Called
+
+if TYPE_CHECKING:
+    from calque.transpiler import kernel_passes
+    from calque.transpiler.loops import size_specialization
+else:
+    size_specialization = Late("calque.transpiler.loops.size_specialization")
+    kernel_passes = Late("calque.transpiler.kernel_passes")
 
 
 @dataclass(frozen=True)
@@ -109,12 +116,12 @@ def to_kernels(
     name_parameters(traced.function)
     work = Work(traced.function, traced.builder, target, comparing)
     with np.errstate(all="ignore"):
-        run_passes(KERNEL_PASSES, work)
+        run_passes(kernel_passes.KERNEL_PASSES, work)
     verify(traced.function)
     traced.compares = work.compares
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
-    traced.inner = inner_sizes(traced.function, traced.builder)
+    traced.inner = size_specialization.inner_sizes(traced.function, traced.builder)
     traced.target = target
     if debug.shows_remarks():
         debug.show_text("\n".join(remark_lines(traced.builder)), always=True)

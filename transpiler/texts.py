@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
-from calque.transpiler.codegen.cuda.cuda_module import cuda_function, cuda_module
-from calque.transpiler.codegen.numba.fitting_numbers import fitting_noted
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.stages import WRITING, stage
 from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.transpiler.codegen.cuda import cuda_module
+    from calque.transpiler.codegen.numba import fitting_numbers
+else:
+    cuda_module = Late("calque.transpiler.codegen.cuda.cuda_module")
+    fitting_numbers = Late("calque.transpiler.codegen.numba.fitting_numbers")
 
 
 def fitting(traced: Traced) -> AbstractContextManager[None]:
     """While a program's kernels are written, their integers that fit in 64 bits are marked."""
     if traced.target is NUMPY:
         return nullcontext()
-    return fitting_noted(traced.function.body, traced.builder)
+    return fitting_numbers.fitting_noted(traced.function.body, traced.builder)
 
 
 def function_text(traced: Traced, name: str) -> str:
@@ -27,7 +34,7 @@ def function_text(traced: Traced, name: str) -> str:
     with stage(WRITING):
         with fitting(traced):
             if traced.target.grid:
-                return cuda_function(traced.function)
+                return cuda_module.cuda_function(traced.function)
             text = emit_function(traced.function, kernels=traced.target)
             return "\n\n".join([*traced.function.helpers.values(), text])
 
@@ -52,7 +59,9 @@ def module_text(
     with stage(WRITING):
         with fitting(traced):
             if traced.target.grid:
-                return cuda_module(traced.function, title, provenance, support, asked, around)
+                return cuda_module.cuda_module(
+                    traced.function, title, provenance, support, asked, around
+                )
             return emit_module(
                 traced.function,
                 title=title,

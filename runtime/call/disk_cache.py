@@ -11,7 +11,6 @@ one that is damaged, or that somebody else owns or may write, counts as missing 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import tempfile
@@ -20,8 +19,15 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calque.transpiler.forking import free_in_children
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
 
 MAGIC = b"calque kernel 1\n"
 ENDINGS = (".py", ".code", ".text", ".cubin")

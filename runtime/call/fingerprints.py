@@ -9,23 +9,27 @@ program.
 from __future__ import annotations
 
 import functools
-import hashlib
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.core import UNDEFINED, Var
 from calque.transpiler.ir.dims import Dims
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.record import PRIMITIVES, Primitive
 
-_OWN = frozenset(id(p) for p in PRIMITIVES.values())  # before any of the user's is declared
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
+
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _BUILDER = (
     *("pinned", "dims", "dim_values", "contiguous", "leaf_of_param", "numbers", "words"),
@@ -124,7 +128,7 @@ class _Digest:
 
     def _of_object(self, kind: Any, value: Any) -> Any:
         if isinstance(value, Primitive):
-            if id(value) not in _OWN:
+            if PRIMITIVES.get(value.name) is not value:  # one of the user's
                 raise NoFingerprint
             self._write("primitive", value.name)
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime.call import fallback
 from calque.runtime.call.accounting import Account
@@ -16,7 +16,12 @@ from calque.transpiler.diagnostics.placements import Fallback
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.ir.target import Target
-from calque.transpiler.loops.shape_guards import DIFFER
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.transpiler.loops import shape_guards
+else:
+    shape_guards = Late("calque.transpiler.loops.shape_guards")
 
 
 class FirstCalls:
@@ -86,9 +91,9 @@ class FirstCalls:
             try:
                 return compare(*args, **kwargs)
             except ValueError as error:
-                if not str(error).endswith(DIFFER):
+                if not str(error).endswith(shape_guards.DIFFER):
                     raise
-                where = str(error).removesuffix(DIFFER)
+                where = str(error).removesuffix(shape_guards.DIFFER)
             for array, before in kept:
                 array[...] = before
             why = f"{where}Sizes differ here, and {self._library()} spreads them: no kernel does."

@@ -9,13 +9,12 @@ with it, and asked again.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime.call import disk_cache
 from calque.runtime.call.fingerprints import NoFingerprint, fingerprint
@@ -28,7 +27,15 @@ from calque.transpiler.ir.core import Launch
 from calque.transpiler.ir.dims import Bound, InnerSizes, is_small_product
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.types import Dim
-from calque.transpiler.loops.size_specialization import few_and_often
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    import hashlib
+
+    from calque.transpiler.loops import size_specialization
+else:
+    size_specialization = Late("calque.transpiler.loops.size_specialization")
+    hashlib = Late("hashlib")
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOMS = ("transpiler", "runtime")
@@ -76,8 +83,10 @@ class KeptText:
 
     def holds(self, sizes: dict[str, int], may_have_few: bool = False) -> bool:
         """True if a call of these sizes would make the same choices: also to write sizes in."""
-        if not self.text and not (may_have_few and few_and_often(self.inner, sizes)):
-            return False
+        if not self.text:
+            few = may_have_few and size_specialization.few_and_often(self.inner, sizes)
+            if not few:
+                return False
         return all(is_small_product(c, sizes) == chosen for c, chosen in self.choices.items())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import hashlib
 import os
 import platform
 import sys
@@ -18,12 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime.call import disk_cache
 from calque.runtime.version import __version__
 from calque.transpiler.codegen.numba.called_functions import REFUSING
 from calque.transpiler.ir.debug import show_text
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = Late("hashlib")
 
 # environment variables of Numba that change no machine code
 _HARMLESS = ("NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CACHE", "NUMBA_DEBUG_CACHE")

@@ -11,7 +11,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,12 @@ from calque.transpiler.frontend.values.memory_questions import memory_of
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.dims import Bound, InnerSizes, is_small_product
 from calque.transpiler.ir.types import Dim, substitute_dim
-from calque.transpiler.loops.size_specialization import few_and_often
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.transpiler.loops import size_specialization
+else:
+    size_specialization = Late("calque.transpiler.loops.size_specialization")
 
 _MOST_READ = 16  # traced programs kept at one time: each takes the room of a program
 
@@ -122,7 +127,7 @@ class Plan:
         captured = self.captured_sizes(function)
         if captured is None:
             return False  # what was captured is no longer there: the function is read again
-        self.few = few_and_often(self.inner, {**captured, **sizes})
+        self.few = size_specialization.few_and_often(self.inner, {**captured, **sizes})
         return bool(self.few)
 
     def size(self, name: str, sizes: dict[str, int], function: Any) -> int | None:

@@ -18,11 +18,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from calque.transpiler.frontend.callables import is_library
+from calque.transpiler.frontend.declared import DECLARED
 from calque.transpiler.frontend.function_copies import has_twins, is_partial, kind_of, may_be_copied
 from calque.transpiler.frontend.values.mutable_objects import Same
-from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.ir.pytrees import REGISTERED
-from calque.transpiler.primitives.record import PRIMITIVES
 
 _MOST = 256  # kinds of functions made anew that are remembered
 _by_code: dict[Any, _OfCode] = {}  # by what functions that are made anew have in common
@@ -119,5 +118,5 @@ def _is_called_as_a_user_says(kind: type) -> bool:
 
 def _surroundings() -> tuple[Any, ...]:
     """The rest that a program depends on, which no check of its captures sees."""
-    known = (len(FUNCTIONS), len(PRIMITIVES), len(REGISTERED))
+    known = (len(DECLARED), len(REGISTERED))
     return (*known, *map(os.environ.get, _ENVIRONMENT))

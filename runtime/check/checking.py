@@ -14,6 +14,7 @@ from calque.runtime.check.bisecting import Fault, find_faults, worst
 from calque.runtime.check.directional import Comparison, Leaves, Modes, is_float
 from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.options import checked
+from calque.runtime.outside import outside
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import NestedTooDeeply, NotDifferentiable, WrongDerivative
 from calque.transpiler.ir import pytrees
@@ -72,6 +73,7 @@ class Report:
         )
 
 
+@outside
 def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
     """Test the derivatives of ``fn`` at these arguments, and name the statement that fails.
 
@@ -149,6 +151,7 @@ def _modes(fn: Callable[..., Any], structure: Any) -> Modes:
     return Modes(value, push, pull)
 
 
+@outside
 def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],

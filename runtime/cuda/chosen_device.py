@@ -6,8 +6,10 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from calque.runtime.meshes import Device
+if TYPE_CHECKING:
+    from calque.runtime.meshes import Device
 
 contexts: dict[int, None] = {}  # open in any thread: when there are none, a call looks here alone
 _numbers = itertools.count()

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calque.runtime.cuda.sharded_array import ShardedArray, on_several
 from calque.runtime.gpus import cupy
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.runtime.cuda import sharded_array
+else:
+    sharded_array = Late("calque.runtime.cuda.sharded_array")
 
 _HOST = frozenset([np.ndarray, float, int, bool, complex, str, type(None)])
 _CUDA = (2, 13)  # DLPack's numbers for memory of a GPU, and for managed memory
@@ -26,7 +31,7 @@ def lies_on_gpu(value: Any) -> bool:
     kind = type(value)
     if kind in _HOST or isinstance(value, (np.ndarray, np.generic)):
         return False
-    if is_device_array(value) or isinstance(value, ShardedArray):
+    if is_device_array(value) or hasattr(kind, "calque_shards"):
         return True
     if hasattr(kind, "__cuda_array_interface__"):
         try:
@@ -71,8 +76,8 @@ def adopted(leaf: Any) -> Any:
         return leaf[()]
     if not lies_on_gpu(leaf) or is_device_array(leaf):
         return leaf
-    if isinstance(leaf, ShardedArray):
-        raise on_several(leaf)
+    if hasattr(leaf, "calque_shards"):
+        raise sharded_array.on_several(leaf)
     if hasattr(type(leaf), "__cuda_array_interface__"):
         return cupy().asarray(leaf)
     return cupy().from_dlpack(leaf)

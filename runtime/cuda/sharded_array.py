@@ -23,6 +23,7 @@ class Shard:
     index: Index
     data: Any
     __calque_leaf__: ClassVar[bool] = True
+    calque_shards: ClassVar[bool] = True  # by which a call knows one
 
 
 class ShardedArray:
@@ -34,6 +35,7 @@ class ShardedArray:
     """
 
     __calque_leaf__: ClassVar[bool] = True
+    calque_shards: ClassVar[bool] = True  # by which a call knows one
 
     def __init__(self, shape: Sequence[int], dtype: Any, shards: Sequence[Shard]):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)

@@ -101,6 +101,8 @@ def _trace_device(
 class Mapped(Transformed):
     """A function over devices. Called, it runs on them; within another, it is a batch."""
 
+    on_devices = True
+
     def layout(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Layout:
         """The axes of devices, and how these arguments are cut."""
         raise NotImplementedError

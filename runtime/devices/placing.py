@@ -20,7 +20,10 @@ from calque.runtime.fitting import Unfit, finite_tree, fitting, numeric_tree
 from calque.runtime.meshes import Device, Mesh, device_of
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.frontend.library.python_builtins import builtin
+from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
+from calque.transpiler.ir.builder import FUNCTIONS, Array
 from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.transformations.mesh_programs import Layout, PartitionSpec
 
@@ -236,3 +239,19 @@ def unshard(tree_of_arrays: Any) -> Any:
         for leaf, whole in zip(leaves, wholes, strict=True)
     ]
     return pytrees.unflatten(structure, there)
+
+
+@builtin(device_put)
+def _device_put(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    """A copy; where it lies is not for generated code to say."""
+
+    def copied(leaf: Any) -> Any:
+        return FUNCTIONS[np.array](leaf) if isinstance(leaf, Array) else leaf
+
+    return pytrees.tree_map(copied, pytrees.plain(args[0]))
+
+
+@builtin(device_get)
+@builtin(block_until_ready)
+def _same(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    return args[0]

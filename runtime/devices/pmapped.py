@@ -22,14 +22,16 @@ from calque.runtime.devices.mapped import (
 )
 from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
+from calque.runtime.inner import made
 from calque.runtime.meshes import Device, P, local_device_count, take
 from calque.runtime.meshes import devices as all_devices
-from calque.runtime.options import checked
+from calque.runtime.options import checked, given
 from calque.runtime.parameters import within
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed
 from calque.transpiler.codegen.numpy.device_launchers import Cut
 from calque.transpiler.errors import ShapeError
+from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.device_arrays import is_device_array
@@ -283,3 +285,10 @@ def pmap_options(
         "devices": None if devices is None else tuple(found["devices"]),
         "engine": found["engine"],
     }
+
+
+@builtin(pmap)
+def _inner_pmap(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    options = given(pmap, args, kwargs)
+    function = options.pop("fun")
+    return made("pmap", function, pmap_options(**options))

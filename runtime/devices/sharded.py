@@ -19,10 +19,12 @@ from calque.runtime.devices.mapped import (
 )
 from calque.runtime.fitting import shown
 from calque.runtime.inlining import TRACE
+from calque.runtime.inner import made
 from calque.runtime.meshes import Device, Mesh, take
 from calque.runtime.meshes import devices as all_devices
-from calque.runtime.options import UNSAID, checked
+from calque.runtime.options import UNSAID, checked, given
 from calque.transpiler.codegen.numpy.device_launchers import Cut
+from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees
 from calque.transpiler.transformations import vmap
@@ -210,3 +212,10 @@ def shard_map_options(
         "out_specs": out_specs,
         **found,
     }
+
+
+@builtin(shard_map)
+def _inner_shard_map(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
+    options = given(shard_map, args, kwargs)
+    function = options.pop("f")
+    return made("shard_map", function, shard_map_options(**options))

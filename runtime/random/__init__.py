@@ -73,6 +73,7 @@ from calque.runtime.random.keys import (
     wrap_key_data,
 )
 from calque.transpiler.ir.builder import FUNCTIONS
+from calque.transpiler.primitives import random_elements, random_parameters  # noqa: F401  (fill tables)
 from calque.transpiler.primitives.random import HANDLERS
 
 __all__ = [

@@ -21,6 +21,7 @@ from calque.runtime.devices.mapped import Mapped, jitted
 from calque.runtime.engines.choosing import GPUS, THREADS
 from calque.runtime.fitting import shown
 from calque.runtime.options import checked
+from calque.runtime.outside import outside
 from calque.runtime.saving.provenance import STAGES, provenance
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.tiers.launch_types import tried
@@ -40,7 +41,8 @@ from calque.transpiler.ir.old_pass_names import OLD_NAMES
 from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
-from calque.transpiler.pipeline import KERNEL_PASSES, to_kernels
+from calque.transpiler.kernel_passes import KERNEL_PASSES
+from calque.transpiler.pipeline import to_kernels
 
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
@@ -92,6 +94,7 @@ class SourceText(str):
         return str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
 
 
+@outside
 def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = None) -> SourceText:
     """The generated source of a transformed (or plain) function for arguments of these types.
 
@@ -130,9 +133,9 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         raise
 
 
-Transformed.source_of = staticmethod(source)
 
 
+@outside
 def save(
     fn: Any,
     path: str | os.PathLike[str],
@@ -287,6 +290,7 @@ def _differentiated(transformed: Transformed) -> list[str]:
     ]
 
 
+@outside
 def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None) -> str:
     """Report what the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 

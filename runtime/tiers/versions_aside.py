@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from calque.runtime.call import loading
 from calque.runtime.call.dispatch import making
 from calque.runtime.call.machine_code import KernelCache
 from calque.runtime.tiers import background, compiling_process
@@ -88,5 +87,4 @@ def _finish() -> None:
     _here.acquire(timeout=_PATIENCE)
 
 
-loading.when_loaded.append(offer)
 atexit.register(_finish)

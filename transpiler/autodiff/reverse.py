@@ -16,7 +16,7 @@ recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.phases import label
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.ir.target import Target
-from calque.transpiler.loops.products.raised_products import raise_products
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.axes import expand_dims, squeeze, transpose
 from calque.transpiler.primitives.base import apply, as_array
 from calque.transpiler.primitives.called import Called
@@ -65,6 +65,11 @@ from calque.transpiler.primitives.scaling import added, twice_for_two
 from calque.transpiler.primitives.selections import selections
 from calque.transpiler.primitives.shapes import broadcast_to, reshape
 from calque.transpiler.primitives.smooth import is_smooth
+
+if TYPE_CHECKING:
+    from calque.transpiler.loops.products import raised_products
+else:
+    raised_products = Late("calque.transpiler.loops.products.raised_products")
 
 # linear rearrangements: a cotangent with equal elements passes through them as a scalar; the rules
 # of the first ones accept a cotangent of fewer dimensions
@@ -124,6 +129,11 @@ def _remove_dead_stores(w: Work) -> None:
     w.needless = {w.restores[out] for out in dropped}
 
 
+def _has_loops(w: Work) -> bool:
+    """True if a program has loops over ranges: one without them need not import a pass for them."""
+    return any(isinstance(s, For) for s in core.walk(w.function.body))
+
+
 # facts
 RULES = "a call of a function with rules is the statements that its rule records"
 NO_MARKERS = "no statement marks a tangent or a result of a rule"
@@ -131,8 +141,10 @@ NO_MARKERS = "no statement marks a tangent or a result of a rule"
 BEFORE_SWEEP = (
     Pass("expand_rules", lambda w: expand_rules(w.function, w.builder, w.inputs), makes=[RULES]),
     Pass(
-        *("raise_products", lambda w: raise_products(w.function, w.builder, sizes_known=False)),
+        "raise_products",
+        lambda w: raised_products.raise_products(w.function, w.builder, sizes_known=False),
         needs=[RULES],
+        when=_has_loops,
         optional=True,
         reorders=True,
     ),

@@ -50,7 +50,7 @@ from calque.transpiler.ir.types import (
     symbol,
 )
 from calque.transpiler.ir.verify import verify
-from calque.transpiler.primitives.record import PRIMITIVES
+from calque.transpiler.primitives.record import record_named
 
 __all__ = ["parse", "show"]
 WEAK = {"bool": BOOL, "int": INT, "float": FLOAT, "complex": COMPLEX}
@@ -208,7 +208,7 @@ class _Reader:
         self.builder.emit(made)
 
     def apply(self, found: re.Match[str], head: str) -> None:
-        primitive = PRIMITIVES.get(found[1])
+        primitive = record_named(found[1])
         if primitive is None:
             raise self.fail(f"there is no primitive {found[1]}")
         args, params = [], {}

@@ -49,6 +49,7 @@ from calque.transpiler.primitives import (  # noqa: F401  (fill ``lowering``)
     composed_products,
     composed_scipy,
     composed_special,
+    einsum_products,
 )
 from calque.transpiler.primitives.composed import is_small_factorization
 from calque.transpiler.primitives.composed_scans import RUNNING, scanned_by_numbers

@@ -3,7 +3,8 @@
 In come calls of NumPy's functions on recorded arrays; out go operations of Core, and for each its
 record: value, type, spelling, derivatives, batch rule, element form. Read ``base``, then a family
 such as ``elementwise``, ``reductions`` or ``indexing``; ``batched`` and ``element_forms`` have the
-rules that many primitives share, ``called`` the calls that are kept whole.
+rules that many primitives share, ``called`` the calls that are kept whole. ``rare``
+has the families that few programs use: they are imported where a name asks for one.
 """
 
 from types import FunctionType
@@ -11,7 +12,6 @@ from types import FunctionType
 from calque.transpiler.ir.builder import FUNCTIONS
 from calque.transpiler.primitives import (
     axes,
-    boost_probabilities,
     checked_numbers,
     complexes,
     compositions,
@@ -20,6 +20,7 @@ from calque.transpiler.primitives import (
     diagonals,
     eigenvalues,
     einsum,
+    element_forms,
     elementwise,
     extrema,
     fourier,
@@ -41,32 +42,20 @@ from calque.transpiler.primitives import (
     reductions,
     scalars,
     scans,
-    scipy_eigen,
-    scipy_equations,
-    scipy_factors,
     scipy_linalg,
     scipy_matrices,
-    scipy_matrix_functions,
-    scipy_more_factors,
-    scipy_special_matrices,
     scipy_stacks,
-    scipy_stats,
-    scipy_systems,
     selecting,
     shapes,
     signals,
     sorting,
     special,
-    special_bessel,
-    special_functions,
-    special_harmonics,
-    special_probabilities,
-    special_tables,
     statistics,
     summing,
     systems,
     transcendental,
 )
+from calque.transpiler.primitives.record import MORE
 
 # these give the records above their batch rules
 from calque.transpiler.primitives import (  # isort: skip
@@ -75,20 +64,13 @@ from calque.transpiler.primitives import (  # isort: skip
     batched_indexing,
     batched_products,
     axis_collectives,
-    einsum_products,
-    random,
-    random_parameters,
-    scipy_bands,
-    scipy_convolutions,
-    scipy_images,
-    scipy_in_numpy,
-    scipy_recurrences,
-    scipy_transforms,
 )
 
 for _function, _handler in FUNCTIONS.items():  # Python says whom an unknown argument was given to
     if isinstance(_handler, FunctionType) and hasattr(_function, "__name__"):
         _handler.__qualname__ = _function.__name__
+
+MORE.append("calque.transpiler.primitives.rare")
 
 __all__ = [
     "axes",
@@ -97,7 +79,6 @@ __all__ = [
     "batched_axes",
     "batched_indexing",
     "batched_products",
-    "boost_probabilities",
     "checked_numbers",
     "complexes",
     "compositions",
@@ -106,7 +87,7 @@ __all__ = [
     "diagonals",
     "eigenvalues",
     "einsum",
-    "einsum_products",
+    "element_forms",
     "elementwise",
     "extrema",
     "fourier",
@@ -123,40 +104,19 @@ __all__ = [
     "pythons_cmath",
     "pythons_extrema",
     "pythons_math",
-    "random",
-    "random_parameters",
     "ranges",
     "rearranging",
     "reductions",
     "scalars",
     "scans",
-    "scipy_bands",
-    "scipy_convolutions",
-    "scipy_eigen",
-    "scipy_equations",
-    "scipy_factors",
-    "scipy_images",
-    "scipy_in_numpy",
     "scipy_linalg",
     "scipy_matrices",
-    "scipy_matrix_functions",
-    "scipy_more_factors",
-    "scipy_recurrences",
-    "scipy_special_matrices",
     "scipy_stacks",
-    "scipy_stats",
-    "scipy_systems",
-    "scipy_transforms",
     "selecting",
     "shapes",
     "signals",
     "sorting",
     "special",
-    "special_bessel",
-    "special_functions",
-    "special_harmonics",
-    "special_probabilities",
-    "special_tables",
     "statistics",
     "summing",
     "systems",

@@ -29,6 +29,7 @@ from calque.transpiler.primitives.batched import (
     Rule,
     aligned,
     all_batched,
+    as_it_is,
     batches,
     counting,
     flat_rows,
@@ -193,6 +194,8 @@ for _record in (
     *(SPECIAL["logsumexp"], norms.norm),
 ):
     _record.batch = reduction(_record)
+
+scipy_linalg.finite.batch = as_it_is(scipy_linalg.finite)
 
 
 def _quantile(primitive: Primitive) -> Rule:

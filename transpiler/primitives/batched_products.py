@@ -36,9 +36,9 @@ from calque.transpiler.primitives.batched import (
     size_among,
     spread,
 )
-from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.einsum import einsum, expand
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype, parsed, present
+from calque.transpiler.primitives.scans import looped
 
 Args = Sequence[Any]
 Flags = tuple[bool, ...]

@@ -30,6 +30,7 @@ from calque.transpiler.primitives import creation, indexing, joining, scans
 from calque.transpiler.primitives.base import Primitive, apply, definition
 from calque.transpiler.primitives.composed import Rule, composed, is_computed
 from calque.transpiler.primitives.element_forms import highest, lowest
+from calque.transpiler.primitives.scans import looped
 
 _NAMES = "ijkl"
 RUNNING: dict[Primitive, tuple[str, Callable[..., Any]]] = {
@@ -120,26 +121,6 @@ def _along(
         return Array(new.atom)
 
     return looped(Array(first.atom), index, 1, count, follow)
-
-
-def looped(
-    out: Array,
-    index: Array,
-    start: int,
-    stop: Any,
-    iteration_of: Callable[[Array], Array],
-    independent: bool = False,
-) -> Array:
-    """A loop that carries one array; ``independent`` iterations may run in parallel."""
-    builder = current()
-    made = emit_fold(
-        *(builder, index.atom, (start, stop, 1), [out]),
-        lambda so_far: [iteration_of(Array(so_far))],
-        phis=[Var(out.type, out.atom.name, builder.origin)],
-        scheduled=independent,
-        parallel=independent,
-    )
-    return Array(made.outs[0])
 
 
 for _record, _following in RUNNING.items():

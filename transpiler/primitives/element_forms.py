@@ -23,14 +23,12 @@ from calque.transpiler.primitives import (
     creation,
     diagonals,
     elementwise,
-    random,
     reductions,
     shapes,
 )
-from calque.transpiler.primitives.base import Primitive, apply
+from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.products import outer
-from calque.transpiler.primitives.random import AT_PLACE
 from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.sorting import searchsorted
 
@@ -95,7 +93,7 @@ def _reshape(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seq
     x, before = args[0], type_of(args[0]).dims
     place: Any = 0
     for i, dim in zip(index, shapes.reshape.infer(*args).dims, strict=True):
-        place = i if _is_known(place, 0) else place * read.size(dim) + i
+        place = i if is_number(place, 0) else place * read.size(dim) + i
     found = []
     for dim in reversed(before[1:]):
         size = read.size(dim)
@@ -145,59 +143,14 @@ def _where(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seque
     return FUNCTIONS[np.where](test, a, b)
 
 
-def _place(read: Read, index: Sequence[Any], sizes: Sequence[Any]) -> Any:
-    """The number of an element among those of an array."""
-    place: Any = 0
-    for i, size in zip(index, sizes, strict=True):
-        place = i if _is_known(place, 0) else place * read.size(current().dim_of(size)) + i
-    return place
-
-
-def _drawn(primitive: Primitive) -> Rule:
-    def rule(
-        read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]
-    ) -> Any:
-        key, *sizes = args
-        at_place = AT_PLACE.get((primitive, params["dtype"]))
-        if at_place is None:
-            raise NotImplementedError(f"{primitive} of {params['dtype']}")
-        batch = type_of(key).ndim - 1
-        place = _place(read, index[batch:], sizes)
-        one, two = (read(key, [*index[:batch], half]) for half in (0, 1))
-        return apply(at_place, one, two, place)
-
-    return rule
-
-
-@element_of(random.split)
-def _split(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
-    key, *sizes = args
-    batch = type_of(key).ndim - 1
-    one, two = (read(key, [*index[:batch], half]) for half in (0, 1))
-    return apply(random.word, one, two, _place(read, index[batch:-1], sizes), index[-1])
-
-
-@element_of(random.fold_in)
-def _fold_in(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
-    key, data = args
-    one, two = (read(key, [*index[:-1], half]) for half in (0, 1))
-    place = FUNCTIONS["cast"](read(data, index[:-1]), np.dtype(np.uint32))
-    return apply(random.word, one, two, place, index[-1])
-
-
-random.split.on_grid = random.fold_in.on_grid = True  # on a CPU they are quicker as they are
-for _record in {primitive for primitive, _ in AT_PLACE}:
-    _record.element = _drawn(_record)
-
-
 @element_of(creation.arange)
 def _arange(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     start, _, step = args
-    found = index[0] if _is_known(step, 1) else index[0] * step
-    return FUNCTIONS["cast"](found if _is_known(start, 0) else start + found, params["dtype"])
+    found = index[0] if is_number(step, 1) else index[0] * step
+    return FUNCTIONS["cast"](found if is_number(start, 0) else start + found, params["dtype"])
 
 
-def _is_known(value: Any, number: int) -> bool:
+def is_number(value: Any, number: int) -> bool:
     return not isinstance(value, Array) and value == number
 
 
@@ -346,7 +299,7 @@ def _sliced(read: Read, item: slice, i: Any, dim: Any, dynamic: Sequence[Any]) -
             raise NotImplementedError("a slice that may start before the array")
         start = read.size(dim) + start
     scaled = i if step == 1 else i * step
-    return scaled if _is_known(start, 0) else scaled + start
+    return scaled if is_number(start, 0) else scaled + start
 
 
 def _surely_inside(start: Array, dim: Any) -> bool:

@@ -6,6 +6,7 @@ the rules. No other module keeps a table of primitives by their names.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from calque.transpiler.ir.core import Var
 
 # name -> Primitive; every record there is
 PRIMITIVES: dict[str, Primitive] = {}
+# modules with more records, which are imported where a name is not in the table
+MORE: list[str] = []
 
 
 @dataclass(eq=False)
@@ -115,8 +118,24 @@ class Lacking:
     hint: str
 
 
+def record_named(name: str) -> Primitive | None:
+    """The record of this name, also of a family that no program has used so far; else None."""
+    if name not in PRIMITIVES:
+        load_all()
+    return PRIMITIVES.get(name)
+
+
+def load_all() -> None:
+    """Import the families that are imported late: the tables are complete then."""
+    for module in MORE:
+        importlib.import_module(module)
+
+
 def _by_name(name: str) -> Primitive:
-    return PRIMITIVES[name]
+    found = record_named(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
-Sampler = Callable[[np.random.Generator], list[Sample]]
+Sampler = Callable[["np.random.Generator"], list[Sample]]
 
 
 @dataclass(frozen=True)

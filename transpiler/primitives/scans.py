@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.errors import DtypeError, UnsupportedFunction
-from calque.transpiler.ir.builder import FUNCTIONS, METHODS, current, type_of
+from calque.transpiler.ir.builder import FUNCTIONS, METHODS, Array, current, type_of
+from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.rewrite import emit_fold
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import guards
 from calque.transpiler.primitives.base import (
@@ -368,3 +370,23 @@ def _gradient(f: Any, spacing: Any, axis: int, edge_order: int) -> Any:
         high = (0.5 / h) * part(-3, -2) + (-2.0 / h) * part(-2, -1) + (1.5 / h) * part(-1, None)
     found = np.concatenate([low, inner, high], axis=axis)
     return FUNCTIONS["cast"](found, f.dtype) if f.dtype.kind in "fc" else found
+
+
+def looped(
+    out: Array,
+    index: Array,
+    start: int,
+    stop: Any,
+    iteration_of: Callable[[Array], Array],
+    independent: bool = False,
+) -> Array:
+    """A loop that carries one array; ``independent`` iterations may run in parallel."""
+    builder = current()
+    made = emit_fold(
+        *(builder, index.atom, (start, stop, 1), [out]),
+        lambda so_far: [iteration_of(Array(so_far))],
+        phis=[Var(out.type, out.atom.name, builder.origin)],
+        scheduled=independent,
+        parallel=independent,
+    )
+    return Array(made.outs[0])

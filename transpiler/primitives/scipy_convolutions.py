@@ -18,9 +18,8 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, current, loop_index, 
 from calque.transpiler.ir.types import ArrayType, DimLike
 from calque.transpiler.primitives.base import Primitive, apply, bilinear, operand
 from calque.transpiler.primitives.batched import size_among, spread
-from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.primitives.scans import along
+from calque.transpiler.primitives.scans import along, looped
 from calque.transpiler.primitives.scipy_modules import Lazy, means
 from calque.transpiler.primitives.shapes import normalize_axis
 from calque.transpiler.primitives.signals import _first_is_longer

@@ -355,3 +355,7 @@ def _lu_solve(
     if conjugate:
         return np.conj(on_stacks(lu_solve, lu, piv, np.conj(b), **how))
     return on_stacks(lu_solve, lu, piv, b, **how)
+
+
+for _record in (cholesky, cho_factor, cho_solve):
+    _record.sums = True  # as those of summing.py: in an order of LAPACK's own

@@ -22,9 +22,8 @@ from calque.transpiler.primitives.base import (
     operand,
     run_time_choice,
 )
-from calque.transpiler.primitives.composed_scans import looped
 from calque.transpiler.primitives.sampling import case, cases, single
-from calque.transpiler.primitives.scans import along
+from calque.transpiler.primitives.scans import along, looped
 from calque.transpiler.primitives.scipy_convolutions import (
     beyond,
     by_loop,

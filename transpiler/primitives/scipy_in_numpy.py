@@ -26,7 +26,7 @@ from calque.transpiler.primitives import (
     scipy_systems,
 )
 from calque.transpiler.primitives.base import Primitive, apply
-from calque.transpiler.primitives.batched import all_batched, as_it_is, batches, rank_of, refuse
+from calque.transpiler.primitives.batched import all_batched, batches, rank_of, refuse
 from calque.transpiler.primitives.batched_axes import reduction
 from calque.transpiler.primitives.batched_products import stacked
 from calque.transpiler.primitives.linalg import adjoint, transposed
@@ -38,8 +38,6 @@ Args = Sequence[Any]
 Flags = tuple[bool, ...]
 Params = dict[str, Any]
 Over = Callable[[Any, Any], Any]  # the x with a @ x == b
-
-finite.batch = as_it_is(finite)
 
 
 def _checked(x: Any, params: Params) -> Any:

@@ -15,7 +15,7 @@ from calque.transpiler.errors import DtypeError, ShapeError, UnsupportedFunction
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives import linalg, norms, scipy_in_cupy
-from calque.transpiler.primitives.base import apply, opaque
+from calque.transpiler.primitives.base import apply, implements, opaque
 from calque.transpiler.primitives.linalg import adjoint, by_conjugates, conjugated, transposed
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
 from calque.transpiler.primitives.one_triangle import as_read, onto_read, symmetrized
@@ -120,6 +120,9 @@ finite = opaque(
     in_loops="checked_finite({0})",
     samples=cases(case((3, 3)), case((3,))),
     aliases=True,
+)
+implements(np.asarray_chkfinite)(
+    lambda a, dtype=None, order=None: apply(finite, FUNCTIONS[np.asarray](a, dtype))
 )
 
 

@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from calque.transpiler.ir.builder import FUNCTIONS
+from calque.transpiler.primitives.record import load_all
 
 # module -> path of a function in it -> what a call of it means
 HANDLERS: dict[str, dict[str, Callable[..., Any]]] = {}
@@ -49,6 +50,9 @@ def register_scipy(function: Any = None) -> Callable[..., Any] | None:
     The frontend calls this when it meets a function of SciPy that it does not know, and gets what
     a call of it means, or None.
     """
+    if "scipy" not in sys.modules:
+        return None
+    load_all()
     for name, handlers in HANDLERS.items():
         module = sys.modules.get(name)
         if module is None:

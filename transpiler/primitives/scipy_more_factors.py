@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.transpiler.errors import NotDifferentiable
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known_int
-from calque.transpiler.primitives.base import Primitive, apply, implements, opaque
+from calque.transpiler.primitives.base import Primitive, apply, opaque
 from calque.transpiler.primitives.decompositions import by_gaps, np_lstsq, rows_to_columns
 from calque.transpiler.primitives.eigenvalues import np_eig, np_eigvals
 from calque.transpiler.primitives.linalg import conjugated, real_dtype, transposed
@@ -19,7 +19,6 @@ from calque.transpiler.primitives.sampling import case, cases
 from calque.transpiler.primitives.scipy_linalg import (
     check_hints,
     checked,
-    finite,
     flag,
     for_lapack,
     matrix,
@@ -270,12 +269,6 @@ def _lstsq(
     if rows_to_columns(a, "Whether scipy.linalg.lstsq has residuals") <= 0:
         residuals = FUNCTIONS[np.zeros](0, residuals.dtype)
     return x, residuals, rank, None if lapack_driver == "gelsy" else s
-
-
-@implements(np.asarray_chkfinite)
-def np_asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    """``np.asarray_chkfinite``, which raises where a number is not finite."""
-    return apply(finite, FUNCTIONS[np.asarray](a, dtype))
 
 
 @means("scipy.linalg", "pinvh")

@@ -20,7 +20,7 @@ from calque.transpiler.primitives.base import (
     ufunc_handler,
 )
 from calque.transpiler.primitives.elementwise import no_derivative
-from calque.transpiler.primitives.record import Lacking
+from calque.transpiler.primitives.record import Lacking, load_all
 from calque.transpiler.primitives.reductions import (
     Axes,
     expand,
@@ -54,7 +54,9 @@ def _lazy(name: str) -> Lazy:
 
 
 def special(name: str, *args: Any) -> Any:
-    """The function as rules use it."""
+    """The function as rules use it, also one of a family that is imported late."""
+    if name not in SPECIAL:
+        load_all()
     return apply(SPECIAL[name], *args)
 
 
@@ -295,3 +297,6 @@ for _name in ("softmax", "log_softmax"):
 @means("scipy.special", "softplus")
 def _softplus(x: Any) -> Any:
     return np.logaddexp(0.0, x)
+
+
+elementwise(np.i0, lambda x, y: special("i1", x), spelling="np.i0({0})")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from calque.transpiler.ir.builder import Array
-from calque.transpiler.primitives.base import elementwise
 from calque.transpiler.primitives.special import declare, special, unknown
 
 _POSITIVE, _ORDER = (0.5, 3.0), (1.0, 1.0)
@@ -64,7 +63,6 @@ _of_order("struve", lambda v, x, y: _neighbours("struve", v, x, -1.0) + _struve_
 _of_order("modstruve", lambda v, x, y: _neighbours("modstruve", v, x, 1.0) + _struve_rest(v, x))
 
 declare("i0", lambda x, y: special("i1", x))
-elementwise(np.i0, lambda x, y: special("i1", x), spelling="np.i0({0})")
 declare("i1", lambda x, y: 0.5 * (special("i0", x) + special("iv", 2.0, x)))
 declare("j0", lambda x, y: -special("j1", x))
 declare("j1", lambda x, y: 0.5 * (special("j0", x) - special("jv", 2.0, x)))

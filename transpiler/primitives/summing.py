@@ -14,7 +14,6 @@ from calque.transpiler.primitives import (
     norms,
     products,
     reductions,
-    scipy_factors,
     scipy_linalg,
     signals,
     statistics,
@@ -29,7 +28,6 @@ for _record in (
     *(SPECIAL["softmax"], SPECIAL["logsumexp"], SPECIAL["log_softmax"]),
     *(linalg.solve, linalg.inv, linalg.det, linalg.slogdet, decompositions.cholesky),
     *(scipy_linalg.solve, scipy_linalg.solve_triangular, scipy_linalg.inv, scipy_linalg.det),
-    *(scipy_linalg.norm, scipy_factors.cholesky, scipy_factors.cho_factor),
-    *(scipy_factors.cho_solve, systems.solve_triangular),
+    *(scipy_linalg.norm, systems.solve_triangular),
 ):
     _record.sums = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,18 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, Kernel, Statement, Var, While
 from calque.transpiler.ir.effects import is_access
 from calque.transpiler.ir.target import Target
-from calque.transpiler.loops.parallelize import worth_threads
+from calque.transpiler.late import Late
 from calque.transpiler.primitives import scalars
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.elementwise import astype, power, to_float, where
 from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.shapes import reshape
 from calque.transpiler.primitives.sorting import searchsorted
+
+if TYPE_CHECKING:
+    from calque.transpiler.loops import parallelize
+else:
+    parallelize = Late("calque.transpiler.loops.parallelize")
 
 HELPERS = frozenset(["prange"]).union(*HOMES.values())
 _ERRORS = [n for n in dir(builtins) if n.endswith(("Error", "Exception"))]
@@ -87,7 +92,7 @@ class Numba(Target):
 
     def counter(self, s: For, depth: int, options: dict[str, Any]) -> str:
         """The range of a loop: on threads, vectorized, or sequential."""
-        if options.get("parallel") is not False and worth_threads(s, depth):
+        if options.get("parallel") is not False and parallelize.worth_threads(s, depth):
             return "prange"
         return "vrange" if s.vector else "range"
 
@@ -155,7 +160,8 @@ NUMBA = Numba()
 def _has_small_nests(run: Sequence[Statement]) -> bool:
     """True if loops of the user within a loop could run on threads, maybe with few iterations."""
     inner = (t for s in run if isinstance(s, (For, While)) for t in s.body.statements)
-    return any(isinstance(t, For) and not t.scheduled and worth_threads(t, 2) for t in inner)
+    loops = (t for t in inner if isinstance(t, For) and not t.scheduled)
+    return any(parallelize.worth_threads(t, 2) for t in loops)
 
 
 def _power(s: Apply) -> str | None:

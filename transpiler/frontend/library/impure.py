@@ -12,7 +12,7 @@ from calque.transpiler.errors import ImpureFunction, UnsupportedSyntax
 from calque.transpiler.frontend.callables import is_in
 from calque.transpiler.frontend.library.keyed_draws import keyed_call, keyed_call_of_python
 from calque.transpiler.frontend.library.scipy_objects import is_scipys
-from calque.transpiler.frontend.library.seeded_generators import seeded
+from calque.transpiler.frontend.library.seeded_generators import draws_loaded, seeded
 from calque.transpiler.frontend.library.shipped_files import reads_shipped
 from calque.transpiler.frontend.library.surroundings import reads_surroundings
 from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
@@ -35,7 +35,9 @@ def refuse_impure(machine: Machine, function: Any, args: Args, kwargs: Kwargs, n
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__name__", "")
     plain = module == "random" or type(owner).__module__ == "random"
-    random = plain or isinstance(owner, (np.random.RandomState, np.random.Generator))
+    random = plain or (
+        draws_loaded() and isinstance(owner, (np.random.RandomState, np.random.Generator))
+    )
     drawn = name == "rvs" or (name == "resample" and module.startswith("scipy.stats"))
     random = random or (drawn and is_scipys(function))
     if random or (module.startswith("numpy.random") and not isinstance(function, type)):

@@ -7,6 +7,7 @@ and its own text is interpreted. A call whose arguments are all known is left to
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import operator
 import sys
@@ -26,6 +27,7 @@ CALLED: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin
 ALWAYS: list[Any] = []  # twins that stand in for SciPy's also where all is known
 OF_OBJECTS: dict[str, dict[str, Any]] = {}  # module of SciPy -> class in it -> twin of an instance
 SIZED: dict[str, dict[str, Any]] = {}  # module of SciPy -> paths of functions of known sizes
+HOMES: list[str] = []  # modules that declare twins
 _FOUND: dict[Any, Any] = {}  # a table and what SciPy has under a name -> twin
 
 
@@ -92,6 +94,8 @@ def twin_of(function: Any) -> Any:
 
 
 def _look_up(table: dict[str, dict[str, Any]], wanted: Any) -> Any:
+    for module in HOMES:  # the tables are empty until SciPy is met
+        importlib.import_module(module)
     try:
         found = _FOUND.get((id(table), wanted))
     except TypeError:  # not hashable

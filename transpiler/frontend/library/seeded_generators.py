@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from calque.transpiler.frontend.machine import NEXT, Args, Kwargs, Machine
 from calque.transpiler.frontend.values.containers.list_kinds import RecordedList
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, known
 
-_MAKERS = {np.random.default_rng, np.random.RandomState, random.Random}
 _IN_PLACE = frozenset(("shuffle", "permuted", "seed", "set_state", "setstate", "spawn"))
 
 
@@ -72,10 +72,22 @@ def _require_known(values: Any) -> None:
                 raise wanted
 
 
+def _is_maker(function: Any) -> bool:
+    """True for what makes a generator; of NumPy's module only where the program has imported it."""
+    if function is random.Random:
+        return True
+    return draws_loaded() and is_in(function, {np.random.default_rng, np.random.RandomState})
+
+
+def draws_loaded() -> bool:
+    """True if ``numpy.random``, which NumPy imports when it is first used, has been."""
+    return "numpy.random" in sys.modules
+
+
 def seeded(machine: Machine, function: Any, args: Args, kwargs: Kwargs) -> Any:
     """The generator that a call makes of a known seed; NEXT for every other call."""
     given = [*args, *kwargs.values()]
-    if not is_in(function, _MAKERS) or len(given) != 1:
+    if not _is_maker(function) or len(given) != 1:
         return NEXT
     (seed,) = given
     if type(seed) is SeededGenerator:

@@ -1,0 +1,56 @@
+"""The families that few programs use: random numbers, and most of SciPy.
+
+They are imported where the frontend meets a function of SciPy, or a name asks for a record.
+"""
+
+from calque.transpiler.primitives import (
+    boost_probabilities,
+    random,
+    random_elements,
+    random_parameters,
+    scipy_bands,
+    scipy_convolutions,
+    scipy_eigen,
+    scipy_equations,
+    scipy_factors,
+    scipy_images,
+    scipy_in_numpy,
+    scipy_matrix_functions,
+    scipy_more_factors,
+    scipy_recurrences,
+    scipy_special_matrices,
+    scipy_stats,
+    scipy_systems,
+    scipy_transforms,
+    special_bessel,
+    special_functions,
+    special_harmonics,
+    special_probabilities,
+    special_tables,
+)
+
+__all__ = [
+    "boost_probabilities",
+    "random",
+    "random_elements",
+    "random_parameters",
+    "scipy_bands",
+    "scipy_convolutions",
+    "scipy_eigen",
+    "scipy_equations",
+    "scipy_factors",
+    "scipy_images",
+    "scipy_in_numpy",
+    "scipy_matrix_functions",
+    "scipy_more_factors",
+    "scipy_recurrences",
+    "scipy_special_matrices",
+    "scipy_stats",
+    "scipy_systems",
+    "scipy_transforms",
+    "special_bessel",
+    "special_functions",
+    "special_harmonics",
+    "special_probabilities",
+    "special_tables",
+]
