@@ -1,4 +1,4 @@
-"""Functions on pytrees, with the names and the meaning of ``jax.tree_util``; optree is behind them.
+"""Functions on pytrees, with the names and the meaning of ``jax.tree_util``.
 
 A pytree is a number or an array, or a tuple, list, dict, namedtuple, dataclass or instance of a
 registered class that holds pytrees. The keys of a dict are taken in sorted order, None holds
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
 from calque.runtime.fitting import Unfit, fitting, function_or_none, shown
 from calque.runtime.fitting import function as callable_
@@ -23,6 +22,7 @@ from calque.runtime.options import UNSAID, checked
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.ir import pytrees as nodes
+from calque.transpiler.ir import treedefs
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -79,7 +79,7 @@ def _keys(path: Any) -> Any:
 
 
 def _structure(treedef: Any) -> Any:
-    if isinstance(treedef, optree.PyTreeSpec):
+    if isinstance(treedef, treedefs.PyTreeDef):
         return treedef
     raise Unfit("a structure, as tree_structure gives them")
 
@@ -101,12 +101,12 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], Any]:
     >>> leaves, tree_unflatten(structure, [20, 10])
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
-    return _flattened(optree.tree_flatten, tree, is_leaf, "tree_flatten")
+    return _flattened(tree, is_leaf, "tree_flatten")
 
 
-def _flattened(by: Any, tree: Any, is_leaf: IsLeaf, owner: str) -> Any:
+def _flattened(tree: Any, is_leaf: IsLeaf, owner: str) -> Any:
     try:
-        return by(tree, is_leaf=_ends(is_leaf, owner), namespace=nodes.NAMESPACE)
+        return treedefs.flatten(tree, _ends(is_leaf, owner), every=is_leaf is not None)
     except RecursionError:
         raise nodes.too_deep("tree") from None
 
@@ -131,7 +131,7 @@ def tree_unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
         raise ValueError(
             f"tree_unflatten: leaves has {len(given)} items, and treedef {treedef.num_leaves}"
         )
-    return optree.tree_unflatten(treedef, given)
+    return treedefs.unflatten(treedef, given)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -163,7 +163,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
     {'w': 0.0, 'b': (0.0,)}
     """
     f = fitting(callable_, f, "tree_map", "f")
-    leaves, structure = _flattened(optree.tree_flatten, tree, is_leaf, "tree_map")
+    leaves, structure = _flattened(tree, is_leaf, "tree_map")
     others = [_up_to(structure, other, k) for k, other in enumerate(rest)]
     return tree_unflatten(structure, [f(*row) for row in zip(leaves, *others, strict=True)])
 
@@ -234,31 +234,24 @@ def tree_transpose(outer_treedef: Any, inner_treedef: Any, pytree_to_transpose: 
     outer = fitting(_structure, outer_treedef, owner, "outer_treedef")
     if inner_treedef is not None:
         fitting(_structure, inner_treedef, owner, "inner_treedef")
+    if inner_treedef is None and not outer.num_leaves:
+        raise ValueError(f"{owner}: outer_treedef has no leaves: give inner_treedef")
     try:
-        inner = _inner_structure(outer, inner_treedef, pytree_to_transpose)
-        return optree.tree_transpose(outer, inner, pytree_to_transpose)
+        parts = outer.flatten_up_to(pytree_to_transpose)
+        inner = _inner_structure([tree_structure(part) for part in parts], inner_treedef)
     except RecursionError:
         raise nodes.too_deep("pytree_to_transpose") from None
-    except TypeError as error:
-        raise ValueError(f"{owner}: pytree_to_transpose has another structure: {error}") from None
-
-
-def _inner_structure(outer: Any, inner: Any, tree: Any) -> Any:
-    """The structure of all subtrees that stand where ``outer`` has its leaves."""
-    owner = "tree_transpose"
-    try:
-        found = [tree_structure(part) for part in outer.flatten_up_to(tree)]
     except ValueError as error:
         raise ValueError(f"{owner}: pytree_to_transpose has another structure: {error}") from None
-    if inner is None and not found:
-        raise ValueError(f"{owner}: outer_treedef has no leaves: give inner_treedef")
+    return treedefs.transposed(outer, inner, parts)
+
+
+def _inner_structure(found: list[Any], inner: Any) -> Any:
+    """The structure of all subtrees that stand where the outer one has its leaves."""
     inner = found[0] if inner is None else inner
     wrong = [other for other in found if other != inner]
     if wrong:
-        raise ValueError(
-            f"{owner}: pytree_to_transpose has another structure: {wrong[0]} stands where {inner} "
-            "is due"
-        )
+        raise ValueError(f"{wrong[0]} stands where {inner} is due")
     return inner
 
 
@@ -275,18 +268,15 @@ def tree_flatten_with_path(
     [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
     """
     owner = "tree_flatten_with_path"
-    by = optree.tree_flatten_with_accessor
-    accessors, leaves, structure = _flattened(by, tree, is_leaf, owner)
-    paths = [tuple(map(_step, accessor)) for accessor in accessors]
+    leaves, structure = _flattened(tree, is_leaf, owner)
+    paths = [tuple(map(_step, path)) for path in treedefs.paths(structure)]
     return list(zip(paths, leaves, strict=True)), structure
 
 
-def _step(entry: Any) -> DictKey | SequenceKey | GetAttrKey:
-    if isinstance(entry, optree.MappingEntry):
-        return DictKey(entry.entry)
-    if isinstance(entry, optree.SequenceEntry) and not isinstance(entry, optree.NamedTupleEntry):
-        return SequenceKey(entry.entry)
-    return GetAttrKey(str(getattr(entry, "field", getattr(entry, "name", entry.entry))))
+def _step(step: treedefs.Step) -> DictKey | SequenceKey | GetAttrKey:
+    if step.how == "key":
+        return DictKey(step.entry)
+    return SequenceKey(step.entry) if step.how == "index" else GetAttrKey(str(step.entry))
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:

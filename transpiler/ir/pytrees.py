@@ -1,4 +1,4 @@
-"""Pytrees, by optree, with JAX's rules: dict keys sorted, None an empty node.
+"""Pytrees, with JAX's rules: dict keys sorted, None an empty node.
 
 Namedtuples and dataclasses are nodes without registration; ``register`` adds classes.
 """
@@ -12,13 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import optree
-
 from calque.transpiler.errors import NestedTooDeeply
 from calque.transpiler.forking import free_in_children
+from calque.transpiler.ir import treedefs
 from calque.transpiler.ir.core import map_tree
 
-NAMESPACE = "calque"
 _lock = free_in_children("pytrees", threading.RLock())
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
@@ -40,16 +38,16 @@ REGISTERED: dict[type, Registration] = {}
 def register(cls: type, registration: Registration, names: Sequence[str] | None = None) -> None:
     """Make instances of a class nodes of trees; ``names``: the attributes that are its parts."""
 
-    def flatten(value: Any) -> Any:
-        children, aux = registration.flatten(value)
-        return (tuple(children), aux) if names is None else (tuple(children), aux, tuple(names))
-
+    node = treedefs.NodeClass(
+        registration.flatten, registration.unflatten, None if names is None else tuple(names)
+    )
     with _lock:
+        if cls in treedefs.BUILT_IN:
+            raise ValueError(f"{cls.__name__} is a pytree node already")
         if cls in REGISTERED:
             if not REGISTERED[cls].automatic or registration.automatic:
                 raise ValueError(f"{cls.__name__} is registered as a pytree node already")
-            optree.unregister_pytree_node(cls, namespace=NAMESPACE)
-        optree.register_pytree_node(cls, flatten, registration.unflatten, namespace=NAMESPACE)
+        treedefs.NODES[cls] = node
         REGISTERED[cls] = registration
 
 
@@ -95,7 +93,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     ([2, 1], {'b': 10, 'a': (20, None)})
     """
     try:
-        return optree.tree_flatten(tree, is_leaf=discover, namespace=NAMESPACE)
+        return treedefs.flatten(tree, discover)
     except RecursionError:
         raise too_deep("A container") from None
 
@@ -107,7 +105,7 @@ def too_deep(what: str) -> NestedTooDeeply:
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     """The tree of this structure with these leaves."""
-    return optree.tree_unflatten(structure, leaves)
+    return treedefs.unflatten(structure, leaves)
 
 
 def keys_of(value: dict[Any, Any]) -> list[Any]:
@@ -129,15 +127,12 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     """Apply a function to corresponding leaves, as ``jax.tree.map``."""
     leaves, structure = flatten(tree)
     others = [structure.flatten_up_to(other) for other in rest]
-    return optree.tree_unflatten(structure, map(function, leaves, *others))
+    return treedefs.unflatten(structure, list(map(function, leaves, *others)))
 
 
 def paths(tree: Any) -> list[str]:
     """The access path of each leaf: ``['W']``, ``[0].x``."""
-    accessors, _, _ = optree.tree_flatten_with_accessor(
-        tree, is_leaf=discover, namespace=NAMESPACE
-    )
-    return [a.codify("") for a in accessors]
+    return ["".join(map(str, path)) for path in treedefs.paths(flatten(tree)[1])]
 
 
 # instances of the user's classes

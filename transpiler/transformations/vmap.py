@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
 from calque.transpiler.errors import AxisOutOfRange, BranchMismatch, Origin, ShapeError
 from calque.transpiler.frontend.control.value_join import size_at_hand
@@ -30,6 +29,7 @@ from calque.transpiler.ir.core import Apply, Block, Effect, Function, If, Statem
 from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.effects import has_effects, is_size
 from calque.transpiler.ir.rewrite import emit_loop
+from calque.transpiler.ir.treedefs import one_level
 from calque.transpiler.ir.types import INT, dim_symbols
 from calque.transpiler.primitives.axis_collectives import NamedAxis, numbered
 from calque.transpiler.primitives.batched import spread
@@ -110,10 +110,8 @@ def _children(value: Any, like: Any) -> list[Any] | None:
         return [value[k] for k in pytrees.keys_of(like)]
     if isinstance(value, (list, tuple)):
         return list(value)
-    try:
-        return list(optree.tree_flatten_one_level(value, namespace=pytrees.NAMESPACE)[0])
-    except ValueError:
-        return None
+    level = one_level(value)
+    return None if level is None else list(level[0])
 
 
 def argument_axes(
