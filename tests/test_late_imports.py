@@ -178,3 +178,64 @@ print([k for i, k in foreign().items() if i not in known])
 def test_late_modules_change_no_record_and_declare_nothing_of_numpys() -> None:
     """NumPy's functions, and Python's, are known without the modules that are imported late."""
     assert run(TABLES).split("\n") == ["[]", "[]"]
+
+
+# without Numba and optree
+
+PROGRAM = """
+import sys
+
+sys.modules["numba"] = sys.modules["llvmlite"] = sys.modules["optree"] = None  # imports fail
+
+import numpy as np
+import calque
+from calque.transpiler.errors import NumbaMissing
+
+
+def loss(p, x):
+    w, (b, scale) = p["w"], p["rest"]
+    return scale * np.sum((x @ w + b) ** 2)
+
+
+def wave(x):
+    return np.sum(np.sin(x) * x)
+
+
+p, x = {"w": np.ones(3), "rest": (1.0, 2.0)}, np.arange(6.0).reshape(2, 3)
+gradient = calque.grad(loss)
+assert gradient(p, x)["rest"] == (68.0, 185.0)
+assert calque.hessian(loss)(p, x)["rest"][0]["rest"][1] == 34.0
+assert calque.jvp(wave, (x,), (x,))[0] == wave(x)
+np.testing.assert_allclose(calque.vmap(calque.grad(wave))(x), calque.grad(wave)(x))
+assert calque.tree_map(lambda a: a + 1, {"a": [1, (2, None)]}) == {"a": [2, (3, None)]}
+assert "x_sum_bar" in calque.source(gradient, p, x)
+calque.save(gradient, sys.argv[1], p, x)
+calque.check(calque.grad(wave), x)
+try:
+    calque.jit(wave)(x)
+except NumbaMissing as error:
+    assert isinstance(error, ImportError)
+    print(error)
+"""
+
+SAVED = """
+import importlib.util, sys
+import numpy as np
+spec = importlib.util.spec_from_file_location("saved", sys.argv[1])
+saved = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(saved)
+p, x = {"w": np.ones(3), "rest": (1.0, 2.0)}, np.arange(6.0).reshape(2, 3)
+assert saved.loss_grad(p, x)["rest"] == (68.0, 185.0)
+assert not any(name.split(".")[0] in ("calque", "numba", "optree") for name in sys.modules)
+"""
+
+
+def test_numpy_source_needs_neither_numba_nor_optree(tmp_path: Path) -> None:
+    program, saved = tmp_path / "program.py", tmp_path / "saved.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, str(program), str(saved)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[0].startswith("jit compiles kernels with Numba, which cannot be")
+    assert "Instead: pip install numba" in done.stdout
+    run(SAVED, str(saved))

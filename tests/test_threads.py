@@ -17,7 +17,8 @@ import calque
 pytest.importorskip("numba")
 
 from calque.runtime.call import blas_threads
-from calque.runtime.kernels import decorator
+from calque.runtime.kernels import pace as pace_module
+from calque.runtime.kernels.pace import Pace
 
 
 class Machine:
@@ -35,7 +36,7 @@ class Machine:
 
         return run
 
-    def call(self, pace: decorator.Pace, times: int) -> list[str]:
+    def call(self, pace: Pace, times: int) -> list[str]:
         before = len(self.runs)
         for _ in range(times):
             pace.run(self.form("serial"), self.form("threads"), ())
@@ -46,14 +47,14 @@ class Machine:
 def machine(monkeypatch: Any) -> Any:
     def made(serial: float, threads: float) -> Machine:
         found = Machine(serial, threads)
-        monkeypatch.setattr(decorator, "time", SimpleNamespace(perf_counter=lambda: found.now))
+        monkeypatch.setattr(pace_module, "time", SimpleNamespace(perf_counter=lambda: found.now))
         return found
 
     return made
 
 
 def test_threads_run_where_they_are_quicker(machine: Any) -> None:
-    busy, pace = machine(2e-3, 1e-3), decorator.Pace()
+    busy, pace = machine(2e-3, 1e-3), Pace()
     first = busy.call(pace, 100)
     assert first[0] == "serial" and first[-1] == "threads"
     busy.seconds["threads"] = 20e-3  # another program takes the other core
@@ -64,7 +65,7 @@ def test_threads_run_where_they_are_quicker(machine: Any) -> None:
 
 
 def test_what_one_thread_takes_is_found_out_again(machine: Any) -> None:
-    busy, pace = machine(30e-3, 20e-3), decorator.Pace()  # while another program runs
+    busy, pace = machine(30e-3, 20e-3), Pace()  # while another program runs
     assert busy.call(pace, 60)[-1] == "threads"
     busy.seconds["serial"] = 5e-3
     later = busy.call(pace, 1000)
@@ -75,7 +76,7 @@ def test_what_one_thread_takes_is_found_out_again(machine: Any) -> None:
 
 
 def test_a_spell_of_other_load_is_forgotten(machine: Any) -> None:
-    busy, pace = machine(8e-3, 20e-3), decorator.Pace()  # another program has the other core
+    busy, pace = machine(8e-3, 20e-3), Pace()  # another program has the other core
     assert busy.call(pace, 5000).count("threads") < 100
     lost = 12e-3 * busy.runs.count("threads")
     assert lost < 0.03 * 5000 * 8e-3
@@ -86,7 +87,7 @@ def test_a_spell_of_other_load_is_forgotten(machine: Any) -> None:
 
 def test_a_pause_of_the_machine_leads_to_no_threads(machine: Any) -> None:
     for before in range(4, 40):
-        steady, pace = machine(5e-3, 25e-3), decorator.Pace()
+        steady, pace = machine(5e-3, 25e-3), Pace()
         steady.call(pace, before)
         steady.seconds["serial"] = 200e-3
         steady.call(pace, 1)
@@ -95,7 +96,7 @@ def test_a_pause_of_the_machine_leads_to_no_threads(machine: Any) -> None:
 
 
 def test_no_call_waits_for_more_compiling_than_all_have_worked(machine: Any) -> None:
-    slow, pace = machine(2.0, 1e-3), decorator.Pace()  # the first call is compiled
+    slow, pace = machine(2.0, 1e-3), Pace()  # the first call is compiled
     slow.call(pace, 1)
     slow.seconds["serial"] = 2e-3
     assert slow.call(pace, 990).count("threads") == 0
@@ -104,7 +105,7 @@ def test_no_call_waits_for_more_compiling_than_all_have_worked(machine: Any) -> 
 
 def test_little_work_is_never_tried(machine: Any) -> None:
     quick = machine(1e-4, 1e-5)
-    assert set(quick.call(decorator.Pace(), 3000)) == {"serial"}
+    assert set(quick.call(Pace(), 3000)) == {"serial"}
 
 
 def work(x: Any) -> Any:

@@ -23,7 +23,7 @@ import calque
 
 pytest.importorskip("numba")
 
-from calque.runtime.kernels import decorator
+from calque.runtime.kernels import decorator, pace
 from calque.runtime.tiers import background, compiling_process
 
 SMALL = np.linspace(0.0, 1.0, 50)
@@ -118,7 +118,7 @@ def test_a_training_loop_whose_kernels_are_measured(
 ) -> None:
     ticks = itertools.count()
     clock = SimpleNamespace(perf_counter=lambda: 0.01 * next(ticks))  # each run takes 10 ms
-    monkeypatch.setattr(decorator, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     target = np.linspace(0.0, 1.0, 1 << 15)
 
     def loss(w: Any, t: Any) -> Any:

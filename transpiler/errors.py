@@ -162,6 +162,10 @@ class NoSuchDevice(CalqueError, ValueError):
     """More devices, or others, are asked for than there are."""
 
 
+class NumbaMissing(CalqueError, ImportError):
+    """Kernels are asked for, and Numba, which compiles them, cannot be imported."""
+
+
 class MixedDevices(CalqueError, TypeError):
     """Arrays of one call that lie on several devices, or where the program cannot use them."""
 

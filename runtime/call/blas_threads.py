@@ -2,7 +2,7 @@
 
 OpenBLAS's threads wait for each other in loops: where a core has other work (Numba's threads,
 another program), a product takes ten times as long on all of them as on one. So, as for kernels,
-a program is timed on both (``kernels.Pace``).
+a program is timed on both (``kernels.pace``).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def on_measured_threads(program: Callable[..., Any]) -> Callable[..., Any]:
     blas = library()
     if blas is None or blas.read() <= 1:
         return program
-    from calque.runtime.kernels.decorator import Pace
+    from calque.runtime.kernels.pace import Pace
 
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from calque.runtime.call import disk_cache
 from calque.runtime.version import __version__
 from calque.transpiler.codegen.numba.called_functions import REFUSING
+from calque.transpiler.errors import NumbaMissing
 from calque.transpiler.ir.debug import show_text
 from calque.transpiler.late import Late
 
@@ -267,8 +268,13 @@ def scipy_version() -> list[str]:
 
 
 def _numba_version() -> str:
-    import numba
-
+    try:
+        import numba
+    except ImportError as error:
+        raise NumbaMissing(
+            f"jit compiles kernels with Numba, which cannot be imported: {error}.",
+            hint="pip install numba, or leave out jit: NumPy source needs no compiler",
+        ) from None
     return f"numba {numba.__version__}"
 
 
