@@ -29,9 +29,9 @@ def check_value(f: Function, *args: np.ndarray, atol: float = 1e-13) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=atol)
 
 
-def check_batch(f: Function, *args: np.ndarray, atol: float = 1e-13) -> None:
-    """A batch of each argument alone, and of all."""
-    for chosen in {*range(len(args)), None}:
+def check_batch(f: Function, *args: np.ndarray, atol: float = 1e-13, each: bool = True) -> None:
+    """A batch of all arguments, and of ``each`` alone."""
+    for chosen in {*range(len(args)), None} if each else {None}:
         axes = tuple(0 if chosen in (k, None) else None for k in range(len(args)))
         given = [a if x is None else np.stack([a, a**2]) for a, x in zip(args, axes, strict=True)]
         rows = [

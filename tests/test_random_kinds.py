@@ -16,7 +16,7 @@ from calque.transpiler.errors import CalqueError
 
 X = np.array([0.3, 0.9, 1.7])
 CALLS = [(t, s, n) for t in (0.1, 0.45, 0.9) for s in (0.1, 0.4, 0.7) for n in (0, 2)]
-SEEDS = 120
+SEEDS = 72
 
 
 @pytest.fixture(autouse=True)

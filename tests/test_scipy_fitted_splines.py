@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from signal_checks import check, data
+from signal_checks import check_batch, check_derivatives, check_value, data
 
 import calque
 from calque.transpiler.errors import CalqueError
@@ -39,7 +39,9 @@ CASES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_splines(name: str) -> None:
-    check(CASES[name], Y, PLACES, second=False, atol=1e-11)
+    check_value(CASES[name], Y, PLACES, atol=1e-11)
+    check_batch(CASES[name], Y, PLACES, atol=1e-11, each=name == "spline")
+    check_derivatives(CASES[name], Y, PLACES, second=False)
 
 
 def test_what_smooths_is_refused() -> None:
