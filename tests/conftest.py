@@ -29,9 +29,11 @@ if "CALQUE_CACHE" not in os.environ:
 
 
 def pytest_configure() -> None:
-    """Core is verified after every pass."""
+    """Core is verified after every pass, and tests are chosen from whole tables of records."""
     from calque.transpiler.ir import debug
+    from calque.transpiler.primitives import rare
 
+    assert rare.__all__
     debug.verifying = True
 
 

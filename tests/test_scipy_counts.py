@@ -68,6 +68,7 @@ def slope(f: Callable[..., Any], args: tuple[Any, ...], k: int) -> Any:
     return np.where(np.isfinite(found), found, 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*is generated anew")
 @pytest.mark.parametrize("name", DISCRETE)
 def test_probabilities_of_counts(name: str) -> None:
     dist, shapes = getattr(stats, name), DISCRETE[name]
