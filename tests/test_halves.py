@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler.ir.dims import Dims
+from calque.transpiler.ir.types import symbol
 
 
 def pendulums(u):
@@ -102,3 +104,18 @@ def test_a_saved_module_asks_for_an_even_size(tmp_path) -> None:
     file = tmp_path / "saved_steps.py"
     calque.save(calque.jit(steps), file, np.ones(6))
     assert "needs 2 * (u.shape[0] // 2) == u.shape[0]" in file.read_text()
+
+
+def test_sizes_have_one_form_whatever_they_are_parts_of() -> None:
+    dims = Dims({"s"})
+    s, half, third = symbol("s"), symbol("half"), symbol("third")
+    dims.floors |= {"half": (s, 2), "third": (s, 3)}
+    assert dims.unify(half, s - half) and dims.unify(s, third * 3)
+    for dim in (s, half, third, s - half - third, 2 * half + 3 * third, 5 * third - 4 * half):
+        for zero in (s - 2 * half, s - 3 * third, 2 * half - 3 * third):
+            for k in (-2, 1, 3):
+                found = dims.resolve(dim + k * zero)
+                assert dims.of_arguments(found, {"s": 12}) == dims.of_arguments(dim, {"s": 12})
+    assert dims.same(s - half, half) and dims.same(half + half, s)
+    assert dims.same(s - third, 2 * third)
+    assert dims.resolve(3 * third - 2 * half) == 0

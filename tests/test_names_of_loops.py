@@ -105,10 +105,42 @@ def of_a_loop_that_is_left(x, t, n):
     return np.sum(y)
 
 
+def total_of(v, x):
+    if isinstance(v, float):
+        return 0.5
+    return np.sum(v)
+
+
+def of_three_kinds(x, t, n):
+    if np.sum(x) > 2.0 * n:
+        if t > 0.2:
+            if t > 0.4:
+                a = x[:2]
+    else:
+        a = 1.5
+        if t > 0.3:
+            a = x
+    return total_of(a, x) * 3.0 + np.sum(x)
+
+
+def of_another_size(x, t, n):
+    total, b = 0.0, x * 2.0
+    if t < 0.3:
+        if t < 0.2:
+            b = x[:2]
+        else:
+            b = 1.5
+    for _ in range(n):
+        total = total + total_of(b, x) * 3.0
+        if t > 0.1:
+            b = 1.5
+    return total + np.sum(x)
+
+
 PROGRAMS = [
     *(an_array, an_array_on_one_path, a_number, a_number_under_tests, a_text_under_a_test),
     *(none_in_an_arm, read_in_a_loop_that_may_not_run, called_if_it_can_be, of_an_inner_loop),
-    of_a_loop_that_is_left,
+    *(of_a_loop_that_is_left, of_three_kinds, of_another_size),
 ]
 
 
@@ -128,6 +160,13 @@ def an_attribute(x, n):
     for _ in range(n):
         held.a = x * 2.0
     return np.sum(held.a)
+
+
+def a_key_by_name(x, n):
+    found, k = {}, "k"
+    for _ in range(n):
+        found[k] = x * 2.0
+    return np.sum(found[k])
 
 
 def a_tuple(x, n):
@@ -187,7 +226,12 @@ def test_a_loop_over_sizes_needs_no_test() -> None:
 @pytest.mark.parametrize("transform", [calque.jit, calque.grad])
 @pytest.mark.parametrize(
     ("f", "error"),
-    [(a_key, KeyError), (an_attribute, AttributeError), (a_tuple, UnboundLocalError)],
+    [
+        (a_key, KeyError),
+        (a_key_by_name, KeyError),
+        (an_attribute, AttributeError),
+        (a_tuple, UnboundLocalError),
+    ],
 )
 def test_keys_attributes_and_tuples(
     f: Callable[..., Any], error: type[Exception], transform: Any

@@ -40,13 +40,7 @@ def mlp_step(params, x, targets):
 
 
 def mlp_loss_by_rows(params, x, targets):
-    for w, b in params[:-1]:
-        x = np.maximum(np.dot(x, w.T) + b, 0)
-    w, b = params[-1]
-    logits = np.dot(x, w.T) + b
-    shifted = logits - np.max(logits, axis=-1, keepdims=True)
-    log_norm = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-    return -np.mean(np.sum(targets * (shifted - log_norm), axis=-1))
+    return mlp_loss([(w.T, b) for w, b in params], x, targets)
 
 
 def mlp_step_by_rows(params, x, targets):

@@ -36,21 +36,25 @@ _OF_FLAT_ELEMENTS = frozenset(("copy", "base", "__array__"))
 _CONSTANTS = frozenset("pi e tau inf nan infj nanj newaxis euler_gamma float_info maxsize".split())
 
 
+def _of_array(machine: Machine, value: Array, name: str, node: Any) -> Any:
+    if name == "flat":
+        return FlatElements(value.flat)
+    if hasattr(list, name) and not name.startswith("__"):
+        machine.check_apart(value, node)
+    if isinstance(value, NumberOfClass):
+        return attribute_of_number(machine, value, name, node)
+    check_class(value, name)
+    if isinstance(value, MixedNumber) and name != "__class__":
+        return attribute_of_mixed(machine, value, name, node)
+    return attribute_of(machine, value, name, node)
+
+
 def read_attribute(machine: Machine, value: Any, name: str, node: Any) -> Any:
     """An attribute: of an Array, a module, or an object, whose arrays become hidden inputs."""
     if isinstance(value, FlatElements) and name in _OF_FLAT_ELEMENTS:
         value = value.array
     if isinstance(value, Array):
-        if name == "flat":
-            return FlatElements(value.flat)
-        if hasattr(list, name) and not name.startswith("__"):
-            machine.check_apart(value, node)
-        if isinstance(value, NumberOfClass):
-            return attribute_of_number(machine, value, name, node)
-        check_class(value, name)
-        if isinstance(value, MixedNumber) and name != "__class__":
-            return attribute_of_mixed(machine, value, name, node)
-        return attribute_of(machine, value, name, node)
+        return _of_array(machine, value, name, node)
     if isinstance(value, RuntimeText) and name in TEXT_METHODS:
         return TextMethod(value, name)
     value = machine.settled(value, node)

@@ -332,7 +332,8 @@ class Expressions(Comparisons):
             if method is not None:
                 return self.call_value(method, [value, index], {}, node)
         result = value[index]
-        result = self.checked(result, "this element", node)
+        key = isinstance(value, dict) and isinstance(index, str)
+        result = self.checked(result, index if key else "this element", node)
         if type(result) is not list:
             return result
         return hold(self.own(RecordedList(result)), holder(result))

@@ -16,6 +16,7 @@ import numpy as np
 
 from calque.transpiler.errors import ShapeError
 from calque.transpiler.ir.inequalities import CONSTANT, Affine, solvable
+from calque.transpiler.ir.quotients import Quotients, is_symbol
 from calque.transpiler.ir.spans import ANY, SIZE, Span, fits
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 
@@ -37,10 +38,6 @@ def is_small_product(bound: Bound, actual: dict[str, int]) -> bool:
     return math.prod(v for v in values if isinstance(v, int)) <= most
 
 
-def _is_symbol(dim: DimLike) -> bool:
-    return isinstance(dim, Dim) and not dim.const and [c for _, c in dim.terms] == [1]
-
-
 def _affine(dim: DimLike) -> Affine:
     if isinstance(dim, int):
         return {CONSTANT: dim} if dim else {}
@@ -51,7 +48,7 @@ OF_SIZES = ("min", "product", "tril_indices", "triu_indices")  # what ``unknown`
 
 
 @dataclass(eq=False)
-class Dims:
+class Dims(Quotients):
     """Equalities between dimensions, ranges of symbols, and what had to be assumed of arguments.
 
     >>> dims = Dims({"n"})
@@ -61,15 +58,10 @@ class Dims:
     (True, True)
     """
 
-    arguments: set[str] = field(default_factory=set)
     integers: dict[str, int | None] = field(default_factory=dict)  # arguments, with their values
-    values: dict[str, DimLike] = field(default_factory=dict)
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     ends: dict[str, Sizes] = field(default_factory=dict)  # of ranges, as loops compute with them
     assumptions: dict[DimLike, None] = field(default_factory=dict)  # each is >= 0
-    quotients: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # ceil(length / step)
-    floors: dict[str, tuple[DimLike, int]] = field(default_factory=dict)  # dividend // divisor
-    exact: dict[str, tuple[str, int]] = field(default_factory=dict)  # quotients without a rest
     natural: set[str] = field(default_factory=set)  # other symbols known not to be negative
     facts: list[DimLike] = field(default_factory=list)  # each is >= 0 where it is asked for
     largest: dict[str, list[DimLike]] = field(default_factory=dict)  # of which a symbol is the max
@@ -94,24 +86,8 @@ class Dims:
         while isinstance(dim, Dim) and any(s in self.values for s, _ in dim.terms):
             dim = substitute_dim(dim, self.values)
         if self.exact and isinstance(dim, Dim) and not dim_symbols(dim).isdisjoint(self.exact):
-            return self._whole(dim)
+            return self.in_few_parts(dim)
         return dim
-
-    def _whole(self, dim: Dim) -> DimLike:
-        """``dim`` in as few quotients without a rest as possible: two halves are the whole."""
-        found: DimLike = dim
-        for name in sorted(dim_symbols(dim) & self.exact.keys()):
-            size, divisor = self.exact[name]
-            if size in self.values:  # it has been found to equal another one since
-                other = self.resolve(symbol(size))
-                if not _is_symbol(other):
-                    continue
-                (size,) = dim_symbols(other)
-            factors = dict(dim.terms)
-            parts = divisor * factors.get(size, 0) + factors[name]
-            change = parts // divisor - factors.get(size, 0)
-            found = found + change * (symbol(size) - divisor * symbol(name))
-        return found
 
     def same(self, left: DimLike, right: DimLike) -> bool:
         """True if two dimensions are known to be equal."""
@@ -127,7 +103,7 @@ class Dims:
             return False
         if isinstance(difference, int):
             raise ShapeError(f"sizes {left} and {right} do not fit together")
-        if (found := self._rest_of(difference)) is not None:
+        if (found := self.rest_of(difference)) is not None:
             self.exact[found[0]] = found[1:]
             return True
         candidates = [(s, c) for s, c in difference.terms if abs(c) == 1]
@@ -140,58 +116,6 @@ class Dims:
         rest = difference - coefficient * symbol(name)
         self.values[name] = rest * -coefficient
         return True
-
-    def _rest_of(self, difference: DimLike) -> tuple[str, str, int] | None:
-        """The quotient, the size and the divisor of which a difference is the rest; else None."""
-        for name in dim_symbols(difference) & self.floors.keys():
-            dividend, divisor = self.floors[name]
-            size = self.resolve(dividend)
-            rest = size - divisor * symbol(name)
-            if _is_symbol(size) and difference in (rest, -1 * rest):
-                (own,) = dim_symbols(size)
-                return name, own, divisor
-        return None
-
-    def is_tangled(self, left: DimLike, right: DimLike) -> bool:
-        """True if two sizes are equal only where a size is what quotients of it tell."""
-        difference = self.resolve(left - right)
-        if isinstance(difference, int) or self._rest_of(difference) is not None:
-            return False
-        inner = dim_symbols(difference) - self.arguments
-        return bool(inner & self.floors.keys()) and not any(
-            abs(c) == 1 for s, c in difference.terms if s in inner
-        )
-
-    def beyond_arguments(self, dim: DimLike) -> set[str]:
-        """The symbols that arguments' sizes do not determine, affinely or by quotients."""
-        found = set()
-        for s in dim_symbols(dim) - self.arguments:
-            dividend = self._dividend(s)
-            if dividend is None or self.beyond_arguments(dividend):
-                found.add(s)
-        return found
-
-    def _dividend(self, name: str) -> DimLike | None:
-        """Return what a symbol is a quotient of, rounded up or down; None if it is no quotient."""
-        found = self.quotients.get(name) or self.floors.get(name)
-        return None if found is None else found[0]
-
-    def arguments_in(self, dim: DimLike) -> frozenset[str]:
-        """The arguments' sizes that a dimension is made of."""
-        inner = (d for d in map(self._dividend, dim_symbols(dim)) if d is not None)
-        return frozenset(dim_symbols(dim) & self.arguments).union(*map(self.arguments_in, inner))
-
-    def of_arguments(self, dim: DimLike, sizes: dict[str, int]) -> DimLike:
-        """A dimension for these sizes of arguments."""
-        values: dict[str, DimLike] = dict(sizes)
-        for name in dim_symbols(dim):
-            dividend = self._dividend(name)
-            known = None if dividend is None else self.of_arguments(dividend, sizes)
-            if isinstance(known, int) and name in self.quotients:
-                values[name] = max(-(-known // self.quotients[name][1]), 0)
-            elif isinstance(known, int):
-                values[name] = known // self.floors[name][1]
-        return substitute_dim(dim, values)
 
     def join(self, left: DimLike, right: DimLike) -> DimLike:
         """A new size that is one or the other, decided at run time."""
@@ -258,7 +182,7 @@ class Dims:
         (True, False)
         """
         dim = self.resolve(dim)
-        return _is_symbol(dim) or fits(self.limits(dim))
+        return is_symbol(dim) or fits(self.limits(dim))
 
     def is_exact(self, dim: DimLike) -> bool:
         """Like ``fits``, with the facts that hold at this point.

@@ -96,8 +96,8 @@ class TaggedReads(Contexts):
 
     def _lacking(self, name: str, node: Any) -> Exception:
         """Python's error of a read of what has no value: a key, an attribute or a name."""
-        if isinstance(node, gast.Subscript) and isinstance(node.slice, gast.Constant):
-            return KeyError(node.slice.value)
+        if isinstance(node, gast.Subscript):
+            return KeyError(node.slice.value if isinstance(node.slice, gast.Constant) else name)
         if isinstance(node, gast.Attribute):
             return AttributeError(f"the object has no attribute {node.attr!r}")
         return UnboundLocalError(f"cannot access local variable '{name}' {UNASSIGNED}")
