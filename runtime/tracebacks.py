@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from calque.transpiler.codegen.text.origins import origin_of_line
@@ -29,14 +29,14 @@ _REFUSALS = (TypeError, ValueError, NotImplementedError)
 
 _COMPLEX = re.compile(r"Cannot cast \w+ data from dtype\('complex\d+'\) to dtype\('float\d+'\)")
 
-# By the file of a generated function: its name, and where its statements stand in the user's
-# source. None for a file that serves functions of several places.
-_written: dict[str, tuple[str, tuple[Origin | None, ...]] | None] = {}
+# By the file of generated functions: where the statements of each stand in the user's source.
+# None for a file that serves functions of several places.
+_written: dict[str, dict[str, tuple[Origin | None, ...]] | None] = {}
 
 
-def remember_origins(file: str, name: str, origins: Sequence[Origin | None]) -> None:
-    """Tell where the statements of a generated function stand in the user's source."""
-    found = (name, tuple(origins))
+def remember_origins(file: str, origins: Mapping[str, Sequence[Origin | None]]) -> None:
+    """Tell where the statements of generated functions stand in the user's source."""
+    found = {name: tuple(of_one) for name, of_one in origins.items()}
     if _written.setdefault(file, found) != found:
         _written[file] = None
 
@@ -60,7 +60,7 @@ def note_origin(error: BaseException) -> None:
             if trace.tb_next is None and _raises(trace):
                 return
             text = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
-            origin = origin_of_line(text, found[0], trace.tb_lineno, found[1])
+            origin = origin_of_line(text, trace.tb_lineno, found)
         trace = trace.tb_next
     note = "" if origin is None else str(CalqueError("", origin)).rstrip()
     if note and isinstance(error, TypeError) and _COMPLEX.match(str(error)):

@@ -25,7 +25,7 @@ ROOT = Path(calque.__file__).resolve().parent
 TRANSPILER = (
     *("late", "errors", "forking", "prng", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "loops.bounds", "loops.accesses", "loops.dependence", "loops.products", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
-    *("transformations", "loops", "memory"),
+    *("transformations", "loops", "memory", "outlining"),
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "kernel_passes", "pipeline", "texts"),
 )
 RUNTIME = (

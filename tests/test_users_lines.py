@@ -160,5 +160,5 @@ def test_what_is_gone_is_forgotten() -> None:
 
 def test_a_text_that_was_changed_shows_none() -> None:
     text = "def f(x):\n    y = x\n    return y\n"
-    assert origin_of_line(text, "f", 2, [None]) is None
-    assert origin_of_line(text, "g", 2, [None, None]) is None
+    assert origin_of_line(text, 2, {"f": [None]}) is None
+    assert origin_of_line(text, 2, {"g": [None, None]}) is None

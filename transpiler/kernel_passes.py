@@ -44,6 +44,8 @@ from calque.transpiler.memory.hoisted_allocation import (
     hoist_constants,
     hoist_creations,
 )
+from calque.transpiler.outlining import shared_functions
+from calque.transpiler.outlining.sharing_policy import pays_in_kernels
 from calque.transpiler.passes import ELEMENTS, INDEPENDENT, INSIDE, OWN_PHIS, PHASES
 
 if TYPE_CHECKING:  # what serves a grid of threads is imported where there is one
@@ -103,6 +105,17 @@ def _on_cores(w: Work) -> bool:
 
 def _on_grid(w: Work) -> bool:
     return w.target.grid
+
+
+def share_functions(w: Work) -> list[Work]:
+    """Make functions of what repeats, before all passes; the programs that they are."""
+    made = []
+    pays = pays_in_kernels(w.builder)
+    for callee in shared_functions.share_functions(w.function, w.builder, pays):
+        callee.kernel_options = w.function.kernel_options
+        own = shared_functions.within(w.builder, callee)
+        made.append(Work(callee, own, w.target, w.comparing))
+    return made
 
 
 def _remove_invariant_phis() -> Pass:

@@ -115,13 +115,17 @@ def to_kernels(
     traced.function.kernel_options = dict(options or {})
     name_parameters(traced.function)
     work = Work(traced.function, traced.builder, target, comparing)
+    callees = [] if target.grid else kernel_passes.share_functions(work)
     with np.errstate(all="ignore"):
-        run_passes(kernel_passes.KERNEL_PASSES, work)
-    verify(traced.function)
-    traced.compares = work.compares
+        for each in [*callees, work]:
+            run_passes(kernel_passes.KERNEL_PASSES, each)
+            verify(each.function)
+    traced.compares = any(each.compares for each in [*callees, work])
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)
-    traced.inner = size_specialization.inner_sizes(traced.function, traced.builder)
+    traced.inner = size_specialization.inner_sizes(
+        [each.function for each in [*callees, work]], traced.builder
+    )
     traced.target = target
     if debug.shows_remarks():
         debug.show_text("\n".join(remark_lines(traced.builder)), always=True)

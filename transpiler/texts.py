@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
@@ -12,6 +12,7 @@ from calque.transpiler.ir.stages import WRITING, stage
 from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
 from calque.transpiler.late import Late
+from calque.transpiler.primitives.function_calls import program_functions
 
 if TYPE_CHECKING:
     from calque.transpiler.codegen.cuda import cuda_module
@@ -21,11 +22,15 @@ else:
     fitting_numbers = Late("calque.transpiler.codegen.numba.fitting_numbers")
 
 
-def fitting(traced: Traced) -> AbstractContextManager[None]:
+@contextmanager
+def fitting(traced: Traced) -> Iterator[None]:
     """While a program's kernels are written, their integers that fit in 64 bits are marked."""
-    if traced.target is NUMPY:
-        return nullcontext()
-    return fitting_numbers.fitting_noted(traced.function.body, traced.builder)
+    with ExitStack() as marked:
+        if traced.target is not NUMPY:
+            for each in program_functions(traced.function):
+                noted = fitting_numbers.fitting_noted(each.body, traced.builder)
+                marked.enter_context(noted)
+        yield
 
 
 def function_text(traced: Traced, name: str) -> str:

@@ -57,8 +57,7 @@ def _origin_of(line: int, text: str, function: Function) -> Origin | None:
     """The place in the user's source of a line of a text with kernels."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0):
-            origins = {function.name: function.origins, **function.kernel_origins}
-            return origin_of_line(text, node.name, line, origins.get(node.name, ()))
+            return origin_of_line(text, line, {**function.origins, **function.kernel_origins})
     return None
 
 

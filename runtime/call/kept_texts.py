@@ -55,7 +55,7 @@ class KeptText:
     choices: Mapping[Bound, bool]
     inner: InnerSizes
     launches: tuple[Launch, ...]
-    origins: tuple[Origin | None, ...]  # of the text's statements
+    origins: Mapping[str, tuple[Origin | None, ...]]  # of the text's statements
     fallbacks: tuple[Fallback, ...]
 
     @classmethod
@@ -64,7 +64,8 @@ class KeptText:
         return cls(
             *(text, tuple(traced.assumptions), traced.compares),
             *(dict(traced.choices), dict(traced.inner), tuple(traced.function.launches)),
-            *(tuple(traced.function.origins), fallbacks(traced.function, traced.target)),
+            {name: tuple(found) for name, found in traced.function.origins.items()},
+            fallbacks(traced.function, traced.target),
         )
 
     def told(self, before: Traced, target: Target) -> Traced:
@@ -72,7 +73,9 @@ class KeptText:
         return replace(
             before,
             function=replace(
-                before.function, launches=list(self.launches), origins=list(self.origins)
+                before.function,
+                launches=list(self.launches),
+                origins={name: list(found) for name, found in self.origins.items()},
             ),
             assumptions=list(self.assumptions),
             compares=self.compares,

@@ -229,7 +229,7 @@ def load(
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         call, kernels = compiled_module(text, name, not own)
-        remember_origins(call.__code__.co_filename, name, traced.function.origins)
+        remember_origins(call.__code__.co_filename, traced.function.origins)
         options = traced.function.kernel_options
         fixed = options.get("reassociate") is False or options.get("deterministic")
         if calls_blas(text) and not fixed:  # another number of threads adds in another order
@@ -283,7 +283,7 @@ def _plain(text: str, name: str, traced: Traced) -> Any:
     """The function of a text that lives in memory alone."""
     file = f"<calque {name} {next(_count)}>"
     function = _executed(text, name, file, {"__name__": f"calque.generated.{name}"})
-    remember_origins(file, name, traced.function.origins)
+    remember_origins(file, traced.function.origins)
     if traced.function.checks:
         function.__globals__[traced.function.checker] = finite_checker(traced.function.checks)
         function = np.errstate(all="ignore")(function)

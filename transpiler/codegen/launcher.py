@@ -20,7 +20,7 @@ import gast
 import numpy as np
 
 from calque.transpiler.codegen.formed_errors import KernelErrors
-from calque.transpiler.codegen.kernel_forms import form, sort
+from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
 from calque.transpiler.codegen.text.layout import WIDTH
@@ -35,6 +35,7 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, Effect, For, Kernel, Statement, Var
+from calque.transpiler.ir.statement_forms import sort
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.donation import NEW
 from calque.transpiler.primitives.shapes import reused

@@ -26,11 +26,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from calque.transpiler.codegen.host_values import device_numbers
-from calque.transpiler.codegen.kernel_forms import form, period, sort
+from calque.transpiler.codegen.kernel_forms import form, period
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Kernel, Statement, Var, While
 from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.statement_forms import sort
 from calque.transpiler.ir.target import Target
 from calque.transpiler.ir.uses import uses_in
 from calque.transpiler.memory.printed_program import PrintedProgram

@@ -35,6 +35,7 @@ from calque.transpiler.primitives.creation import (
     zeros,
     zeros_like,
 )
+from calque.transpiler.primitives.function_calls import program_functions
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import add_at, copy, getitem, update, update_add
 from calque.transpiler.primitives.shapes import broadcast_to, flat, reshape
@@ -168,7 +169,8 @@ def fallbacks(function: Function, target: Target) -> tuple[Fallback, ...]:
 
     Loops around calls on arrays, such as factorizations, are not: the calls take the time.
     """
-    found = {f.why: f for f in reversed(list(_fallbacks(function.body, False, target)))}
+    parts = [p for f in program_functions(function) for p in _fallbacks(f.body, False, target)]
+    found = {f.why: f for f in reversed(parts)}
     return tuple(reversed(found.values()))
 
 

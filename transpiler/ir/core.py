@@ -238,7 +238,8 @@ class Function:
     checker: str = ""  # the name of the helper that the checked variant calls
     helpers: dict[str, str] = field(default_factory=dict)  # name -> definition, in the module
     launches: list[Launch] = field(default_factory=list)  # of its text, in order
-    origins: list[Origin | None] = field(default_factory=list)  # of its text's statements, in order
+    # of the statements of its text, in order: by the names of the functions of the text
+    origins: dict[str, list[Origin | None]] = field(default_factory=dict)
     kernel_origins: dict[str, list[Origin | None]] = field(default_factory=dict)  # of its kernels'
 
 
@@ -248,6 +249,10 @@ class Launch:
 
     kernel: str
     given: tuple[tuple[ArrayType, int | None], ...]
+
+    def elsewhere(self) -> Launch:
+        """The launch as it is to a caller of the function: the parameters are other ones."""
+        return Launch(self.kernel, tuple([(kind, None) for kind, _ in self.given]))
 
 
 @dataclass(frozen=True, slots=True)

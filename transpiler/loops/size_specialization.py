@@ -8,7 +8,7 @@ products of matrices in loops, 1.3 to 4 times up to 6 rows; from 8 on, sums of r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from calque.transpiler.ir.builder import Builder, wrap
 from calque.transpiler.ir.core import Block, For, Function, blocks_of
@@ -19,11 +19,11 @@ FEW = 6
 OFTEN = 4096  # inner iterations in one call that make a program of its own pay
 
 
-def inner_sizes(function: Function, builder: Builder) -> InnerSizes:
+def inner_sizes(functions: Iterable[Function], builder: Builder) -> InnerSizes:
     """The argument sizes that bound inner loops, each with the trip counts of their nests."""
     found: dict[str, set[Sizes]] = {}
     with builder.active():
-        for trip_counts in _nested(function.body, builder, ()):
+        for trip_counts in (t for f in functions for t in _nested(f.body, builder, ())):
             for s in dim_symbols(trip_counts[-1]):
                 if len(trip_counts) > 1 and s in builder.dims.arguments:
                     found.setdefault(s, set()).add(trip_counts)

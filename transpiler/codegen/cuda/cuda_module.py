@@ -71,7 +71,7 @@ def _parts(
     paths = {v: writer.expressions.atom(v) for v in function.params}
     paths |= {v: path for v, (path, _) in leaf_paths(function).items()}
     trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
-    function.origins = origins_in(trees[-1].body)
+    function.origins = {function.name: origins_in(trees[-1].body)}
     text = "\n\n\n".join(to_text(_on_device(t, writer)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
     kernels = writer.cuda_kernels

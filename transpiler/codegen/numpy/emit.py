@@ -13,6 +13,7 @@ import symtable
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gast
@@ -27,7 +28,7 @@ from calque.transpiler.codegen.numba.compiled_scipy import declaration
 from calque.transpiler.codegen.numba.kernel_parts import in_parts
 from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
-from calque.transpiler.codegen.numpy.host_definitions import define_hosts
+from calque.transpiler.codegen.numpy.host_definitions import define_callees, define_hosts
 from calque.transpiler.codegen.printing_passes import Printing
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
@@ -51,6 +52,7 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
+from calque.transpiler.primitives.function_calls import FunctionCall, called_by
 from calque.transpiler.primitives.host_calls import HostCall
 
 # from the names that kernels use: import lines, and definitions before and after the kernels
@@ -85,8 +87,12 @@ def emit_function(
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
     function.launches = getattr(writer, "launches", [])
-    function.origins = origins_in(trees[-1].body)
+    function.origins = {function.name: origins_in(trees[-1].body)}
     function.kernel_origins = {t.name: origins_in(t.body) for t in trees[:-1]}
+    for callee in called_by(function):
+        function.origins |= callee.origins
+        function.kernel_origins |= callee.kernel_origins
+        function.launches += [launch.elsewhere() for launch in callee.launches]
     text = "\n\n\n".join(to_text(t).strip() for t in trees)
     return writer.notes.restore(text) + "\n"
 
@@ -148,7 +154,10 @@ def _prepared(function: core.Function, kernels: Target) -> Printing:
     program.called = _imported(function, made, ours)
     hosts = [s.primitive for s in made if isinstance(s.primitive, HostCall)]
     taken = reserved_names(function) | ours
-    program.hosts = define_hosts(function, hosts, taken, emit_function)
+    program.hosts = dict(define_hosts(function, hosts, taken, emit_function))
+    calls = [s.primitive for s in made if isinstance(s.primitive, FunctionCall)]
+    write = partial(emit_function, kernels=kernels)
+    program.hosts.update(define_callees(function, calls, taken, write))
     printing = Printing(program, kernels)
     printing.run()
     return printing

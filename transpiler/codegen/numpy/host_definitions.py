@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from calque.transpiler.codegen.text.instances import import_name
 from calque.transpiler.ir import core
+from calque.transpiler.primitives.function_calls import FunctionCall
 from calque.transpiler.primitives.host_calls import HostCall
 
 
@@ -35,6 +36,22 @@ def define_hosts(
             names.append(_defined(function, program.name, _texts_of(program, written), taken))
         text = _host_text(function, call, taken)
         named[call] = [_defined(function, call.host.__name__, _renamings(text), taken), *names]
+    return named
+
+
+def define_callees(
+    function: core.Function,
+    calls: Iterable[FunctionCall],
+    taken: set[str],
+    written: Callable[[core.Function], str],
+) -> dict[FunctionCall, list[str]]:
+    """The name of the function that each call calls, whose text becomes a helper."""
+    named: dict[FunctionCall, list[str]] = {}
+    for call in calls:
+        if call not in named:
+            callee = call.callee
+            callee.imports, callee.helpers = function.imports, function.helpers
+            named[call] = [_defined(function, callee.name, _texts_of(callee, written), taken)]
     return named
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calque.transpiler.codegen.text.layout import Notes
@@ -36,16 +36,17 @@ def statements_in(body: Sequence[Any]) -> Iterator[Any]:
 
 
 def origin_of_line(
-    text: str, name: str, line: int, origins: Sequence[Origin | None]
+    text: str, line: int, origins: Mapping[str, Sequence[Origin | None]]
 ) -> Origin | None:
-    """The origin of the innermost statement on a line of the function ``name``.
+    """The origin of the innermost statement on a line of a text; ``origins`` are by function.
 
     None if it is not known: the text may have been changed since ``origins`` were recorded.
     """
-    functions = (n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef))
-    found = next((n for n in functions if n.name == name), None)
+    functions = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+    found = next((n for n in functions if n.lineno <= line <= (n.end_lineno or n.lineno)), None)
     lines = list(statements_in(found.body)) if found is not None else []
-    if len(lines) != len(origins):
+    known = origins.get(found.name, ()) if found is not None else ()
+    if len(lines) != len(known):
         return None
-    around = [o for s, o in zip(lines, origins) if s.lineno <= line <= (s.end_lineno or s.lineno)]
+    around = [o for s, o in zip(lines, known) if s.lineno <= line <= (s.end_lineno or s.lineno)]
     return around[-1] if around else None

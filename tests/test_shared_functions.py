@@ -1,0 +1,243 @@
+"""Parts of a program that repeat are functions: written, compiled and read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calque
+
+pytest.importorskip("numba")
+
+RNG = np.random.default_rng(5)
+N = 24  # products of N x N matrices are BLAS's
+
+
+def weights(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(RNG.normal(size=(N, N)) / N**0.5, 0.1 * RNG.normal(size=N)) for _ in range(count)]
+
+
+X = RNG.normal(size=(N, N))
+PARAMS = weights(5)
+
+
+def layer(x, w, b):
+    mean = np.mean(x, axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean((x - mean) ** 2, axis=-1, keepdims=True) + 1e-3)
+    h = np.dot((x - mean) / spread, w) + b
+    top = np.max(h, axis=-1, keepdims=True)
+    e = np.exp(h - top)
+    return x + h * e / np.sum(e, axis=-1, keepdims=True)
+
+
+def stack(params, x):
+    for w, b in params:
+        x = layer(x, w, b)
+    return np.sum(x * x)
+
+
+def steps(params, x):
+    """A recurrent network: all steps have the same weights."""
+    w, b = params[0]
+    h = np.zeros((N, N))
+    for _ in range(5):
+        gate = 1.0 / (1.0 + np.exp(-(np.dot(x, w) + b)))
+        h = np.tanh(np.dot(h, w) * gate + x) * gate + (1.0 - gate) * h
+    return np.sum(h * h)
+
+
+def pairs(params, x):
+    """A function that returns two arrays, and has a default."""
+
+    def couple(u, v, w, rate=0.1):
+        a = np.tanh(np.dot(u, w) - v) * rate
+        b = np.sin(np.dot(v, w.T) + u) * rate
+        return u + a * b - np.cos(a), v - b * np.exp(-a) + np.abs(b)
+
+    u, v = x, x[::-1]
+    for w, _ in params:
+        u, v = couple(u, v, w)
+    return np.sum(u * v)
+
+
+class Model:
+    def __init__(self, params):
+        self.params, self.seen = params, []
+
+    def apply(self, x, k):
+        w, b = self.params[k]
+        h = np.maximum(np.dot(x, w) + b, 0.0)
+        scale = np.sqrt(np.sum(h * h, axis=0) + 1.0)
+        self.seen.append(np.sum(scale))
+        return x - np.tanh(h / scale) * np.cos(x)
+
+    def loss(self, x):
+        for k in range(len(self.params)):
+            x = self.apply(x, k)
+        return np.sum(x * x) + sum(self.seen)
+
+
+def methods(params, x):
+    return Model(params).loss(x)
+
+
+def stores(params, x):
+    """A function with arrays of its own, into which it stores."""
+
+    def smoothed(x, w):
+        y = np.empty_like(x)
+        h = np.tanh(np.dot(x, w))
+        y[0] = h[0]
+        y[1:] = 0.5 * (h[1:] + h[:-1]) * x[1:]
+        y[-1] *= 2.0
+        return y + np.sin(x) * h
+
+    for w, _ in params:
+        x = smoothed(x, w)
+    return np.sum(x * x)
+
+
+def branches(params, x):
+    """A function with a test on values, and a loop over a size."""
+
+    def limited(x, w):
+        h = np.dot(x, w)
+        size = np.sum(h * h)
+        if size > 500.0:
+            h = h * (500.0 / size)
+        else:
+            h = h + np.sin(h)
+        total = 0.0
+        for i in range(1, x.shape[0]):
+            total += h[i, 0] * h[i - 1, 1]
+        return np.tanh(h) * np.cos(total) + x
+
+    for w, _ in params:
+        x = limited(x, w)
+    return np.sum(x * x)
+
+
+def halves(params, x, depth=3):
+    """Recursion of known depth."""
+    if depth == 0:
+        w, b = params[0]
+        h = np.tanh(np.dot(x, w) + b)
+        return np.exp(-h * h) + np.sin(h) * np.cos(h) * x - h / (1.0 + h * h)
+    return halves(params, halves(params, x, depth - 1) + 0.1, depth - 1)
+
+
+def total_of_halves(params, x):
+    return np.sum(halves(params, x) ** 2)
+
+
+def views(params, x):
+    """Results that are views, of a value made there and of an argument."""
+
+    def turned(x, w):
+        h = np.tanh(np.dot(x, w)) + np.sin(x) * np.cos(x) - np.exp(-x * x)
+        return h.T, x[::-1], h[0]
+
+    total = 0.0
+    for w, _ in params:
+        x, back, first = turned(x, w)
+        total += np.sum(back[1] * first)
+    return np.sum(x * x) + total
+
+
+PROGRAMS = {
+    f.__name__: f
+    for f in (stack, steps, pairs, methods, stores, branches, total_of_halves, views)
+}
+
+
+@pytest.fixture(params=["as it pays", "everything"])
+def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share what pays, or all that repeats; kernels run as plain Python."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+    if request.param == "everything":
+        name = "calque.transpiler.kernel_passes.pays_in_kernels"
+        monkeypatch.setattr(name, lambda builder: lambda part, times: True)
+
+
+def slopes(f: Callable[..., Any], params: Any, x: Any, direction: Any) -> float:
+    step = 1e-6
+    return (f(params, x + step * direction) - f(params, x - step * direction)) / (2.0 * step)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients(name: str, shared: None) -> None:
+    f = PROGRAMS[name]
+    value, gradient = calque.jit(calque.value_and_grad(f, argnums=1))(PARAMS, X)
+    np.testing.assert_allclose(value, f(PARAMS, X), rtol=1e-12)
+    direction = RNG.normal(size=(N, N))
+    np.testing.assert_allclose(
+        np.sum(gradient * direction), slopes(f, PARAMS, X, direction), rtol=2e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_by_weights(name: str, shared: None) -> None:
+    f = PROGRAMS[name]
+    found = calque.jit(calque.grad(f))(PARAMS, X)
+    wanted = calque.grad(f)(PARAMS, X)
+    for pair, other in zip(found, wanted, strict=True):
+        for a, b in zip(pair, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["stack", "pairs", "stores"])
+def test_other_transformations(name: str, shared: None) -> None:
+    f = PROGRAMS[name]
+    direction = RNG.normal(size=(N, N))
+    _, slope = calque.jit(lambda x: calque.jvp(lambda x: f(PARAMS, x), (x,), (direction,)))(X)
+    np.testing.assert_allclose(slope, slopes(f, PARAMS, X, direction), rtol=2e-6)
+    batch = np.stack([X, 0.5 * X, -X])
+    found = calque.jit(calque.vmap(f, in_axes=(None, 0)))(PARAMS, batch)
+    np.testing.assert_allclose(found, [f(PARAMS, x) for x in batch], rtol=1e-12)
+    kept = calque.jit(calque.grad(calque.checkpoint(f), argnums=1))(PARAMS, X)
+    np.testing.assert_allclose(kept, calque.grad(f, argnums=1)(PARAMS, X), rtol=1e-9, atol=1e-9)
+
+
+def test_compiled() -> None:
+    found = calque.jit(calque.grad(stack))(PARAMS, X)
+    np.testing.assert_allclose(found[0][0], calque.grad(stack)(PARAMS, X)[0][0], rtol=1e-10)
+
+
+def test_the_text_has_one_function_forth_and_one_back() -> None:
+    text = calque.source(calque.jit(calque.grad(stack)), PARAMS, X)
+    assert len(re.findall(r"^def layer_forward\(", text, re.M)) == 1
+    assert len(re.findall(r"= layer_forward\(", text)) == len(PARAMS)
+    assert len(re.findall(r"= layer_reverse\(", text)) == len(PARAMS) - 1
+
+
+def test_kernels_do_not_grow_with_layers() -> None:
+    counts = []
+    for count in (6, 12):
+        text = calque.source(calque.jit(calque.grad(stack)), weights(count), X)
+        counts.append(text.count("@kernel"))
+    assert counts[0] == counts[1]
+
+
+def test_small_products_stay_in_one_kernel() -> None:
+    small = [(w[:3, :3].copy(), b[:3].copy()) for w, b in PARAMS]
+    text = calque.source(calque.jit(calque.grad(stack)), small, X[:3, :3].copy())
+    assert "layer_forward" not in text
+
+
+def test_arguments_are_left_alone() -> None:
+    before = X.copy()
+    calque.jit(calque.grad(stores, argnums=1))(PARAMS, X)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_saved_modules_have_the_functions(tmp_path: Any) -> None:
+    path = tmp_path / "saved.py"
+    calque.save(calque.jit(calque.grad(stack)), path, PARAMS, X)
+    names: dict[str, Any] = {"__name__": "saved"}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    found = names["stack_grad_jit"](PARAMS, X)
+    np.testing.assert_allclose(found[0][0], calque.grad(stack)(PARAMS, X)[0][0], rtol=1e-10)
