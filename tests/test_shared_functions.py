@@ -161,6 +161,7 @@ def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param == "everything":
         name = "calque.transpiler.kernel_passes.pays_in_kernels"
         monkeypatch.setattr(name, lambda builder: lambda part, times: True)
+        monkeypatch.setattr("calque.transpiler.texts.pays_in_text", lambda part, times: True)
 
 
 def slopes(f: Callable[..., Any], params: Any, x: Any, direction: Any) -> float:
@@ -168,10 +169,11 @@ def slopes(f: Callable[..., Any], params: Any, x: Any, direction: Any) -> float:
     return (f(params, x + step * direction) - f(params, x - step * direction)) / (2.0 * step)
 
 
+@pytest.mark.parametrize("way", [calque.jit, calque.checkpoint])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_values_and_gradients(name: str, shared: None) -> None:
+def test_values_and_gradients(name: str, way: Any, shared: None) -> None:
     f = PROGRAMS[name]
-    value, gradient = calque.jit(calque.value_and_grad(f, argnums=1))(PARAMS, X)
+    value, gradient = way(calque.value_and_grad(f, argnums=1))(PARAMS, X)
     np.testing.assert_allclose(value, f(PARAMS, X), rtol=1e-12)
     direction = RNG.normal(size=(N, N))
     np.testing.assert_allclose(
@@ -209,8 +211,8 @@ def test_compiled() -> None:
 
 def test_the_text_has_one_function_forth_and_one_back() -> None:
     text = calque.source(calque.jit(calque.grad(stack)), PARAMS, X)
-    assert len(re.findall(r"^def layer_forward\(", text, re.M)) == 1
-    assert len(re.findall(r"= layer_forward\(", text)) == len(PARAMS)
+    assert len(re.findall(r"^def layer\(", text, re.M)) == 1
+    assert len(re.findall(r"= layer\(", text)) == len(PARAMS)
     assert len(re.findall(r"= layer_reverse\(", text)) == len(PARAMS) - 1
 
 
@@ -225,7 +227,7 @@ def test_kernels_do_not_grow_with_layers() -> None:
 def test_small_products_stay_in_one_kernel() -> None:
     small = [(w[:3, :3].copy(), b[:3].copy()) for w, b in PARAMS]
     text = calque.source(calque.jit(calque.grad(stack)), small, X[:3, :3].copy())
-    assert "layer_forward" not in text
+    assert "def layer" not in text
 
 
 def test_arguments_are_left_alone() -> None:

@@ -45,6 +45,7 @@ from calque.transpiler.memory.hoisted_allocation import (
     hoist_creations,
 )
 from calque.transpiler.outlining import shared_functions
+from calque.transpiler.outlining.callees import within
 from calque.transpiler.outlining.sharing_policy import pays_in_kernels
 from calque.transpiler.passes import ELEMENTS, INDEPENDENT, INSIDE, OWN_PHIS, PHASES
 
@@ -113,7 +114,7 @@ def share_functions(w: Work) -> list[Work]:
     pays = pays_in_kernels(w.builder)
     for callee in shared_functions.share_functions(w.function, w.builder, pays):
         callee.kernel_options = w.function.kernel_options
-        own = shared_functions.within(w.builder, callee)
+        own = within(w.builder, callee)
         made.append(Work(callee, own, w.target, w.comparing))
     return made
 

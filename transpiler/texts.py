@@ -7,11 +7,15 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from calque.transpiler.codegen.numpy.emit import Support, emit_function, emit_module
+from calque.transpiler.codegen.text.signature import name_parameters
 from calque.transpiler.frontend.trace import Traced
+from calque.transpiler.ir import core
 from calque.transpiler.ir.stages import WRITING, stage
 from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
 from calque.transpiler.late import Late
+from calque.transpiler.outlining.shared_functions import repeats_itself, share_functions
+from calque.transpiler.outlining.sharing_policy import pays_in_text
 from calque.transpiler.primitives.function_calls import program_functions
 
 if TYPE_CHECKING:
@@ -33,15 +37,35 @@ def fitting(traced: Traced) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _with_functions(traced: Traced) -> Iterator[core.Function]:
+    """The program as it is written: what repeats stands in functions, as in a copy of it.
+
+    Kernels have theirs from their passes, and checks are told apart by their places.
+    """
+    function = traced.function
+    if traced.compiled or function.checks or not repeats_itself(
+        function, traced.builder, pays_in_text
+    ):
+        yield function
+        return
+    copied = traced.copied({})
+    name_parameters(copied.function)
+    share_functions(copied.function, copied.builder, pays_in_text, nested=True)
+    yield copied.function
+    function.origins = copied.function.origins
+    function.imports.update(copied.function.imports)
+
+
 def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
     with stage(WRITING):
-        with fitting(traced):
+        with fitting(traced), _with_functions(traced) as function:
             if traced.target.grid:
-                return cuda_module.cuda_function(traced.function)
-            text = emit_function(traced.function, kernels=traced.target)
-            return "\n\n".join([*traced.function.helpers.values(), text])
+                return cuda_module.cuda_function(function)
+            text = emit_function(function, kernels=traced.target)
+            return "\n\n".join([*function.helpers.values(), text])
 
 
 def module_text(
@@ -62,13 +86,13 @@ def module_text(
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
     with stage(WRITING):
-        with fitting(traced):
+        with fitting(traced), _with_functions(traced) as function:
             if traced.target.grid:
                 return cuda_module.cuda_module(
-                    traced.function, title, provenance, support, asked, around
+                    function, title, provenance, support, asked, around
                 )
             return emit_module(
-                traced.function,
+                function,
                 title=title,
                 provenance=list(provenance),
                 kernels=traced.target,

@@ -232,6 +232,7 @@ class Function:
     )  # name -> module, or "module:its name there": the user's own
     written: dict[int, int] = field(default_factory=dict)  # parameter position -> result position
     decisions: list[Any] = field(default_factory=list)  # what the reverse sweep saves, and why
+    phase: str = ""  # that all its statements are of, as a part of a program is
     swept: bool = False  # its statements are those of a forward and of a reverse phase
     kernel_options: dict[str, Any] = field(default_factory=dict)  # parallel, boundscheck, explained
     checks: dict[str, Check] = field(default_factory=dict)  # of the checked variant, by label

@@ -16,6 +16,7 @@ from calque.transpiler.loops.products.contractions import is_worth
 from calque.transpiler.outlining.shared_functions import Pays
 
 _SAVED = 60  # statements that are not compiled again
+_LEAST, _FEWER = 10, 30  # statements of a function, and those that a reader is spared
 
 
 def pays_in_kernels(builder: Builder) -> Pays:
@@ -27,6 +28,11 @@ def pays_in_kernels(builder: Builder) -> Pays:
         return any(isinstance(s, Apply) and _is_of_library(s, builder) for s in statements)
 
     return pays
+
+
+def pays_in_text(statements: Sequence[Statement], times: int) -> bool:
+    """The policy for programs that are read: a function is what a reader need not read again."""
+    return len(statements) >= _LEAST and len(statements) * (times - 1) >= _FEWER
 
 
 def _is_of_library(s: Apply, builder: Builder) -> bool:

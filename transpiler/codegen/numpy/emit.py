@@ -30,6 +30,7 @@ from calque.transpiler.codegen.numba.numba_target import HELPERS
 from calque.transpiler.codegen.numba.shape_preconditions import size_checks
 from calque.transpiler.codegen.numpy.host_definitions import define_callees, define_hosts
 from calque.transpiler.codegen.printing_passes import Printing
+from calque.transpiler.codegen.text.bundles import bundle_results
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.folding import Folding, choices_in
@@ -52,7 +53,7 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.bufferize import Memory
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, prepare
-from calque.transpiler.primitives.function_calls import FunctionCall, called_by
+from calque.transpiler.primitives.function_calls import called_by, is_call
 from calque.transpiler.primitives.host_calls import HostCall
 
 # from the names that kernels use: import lines, and definitions before and after the kernels
@@ -149,13 +150,14 @@ def _prepared(function: core.Function, kernels: Target) -> Printing:
     """A copy of a function, after the passes before its text."""
     name_parameters(function)
     program = prepare(function)
+    bundle_results(program)
     made = [s for s in core.walk(program.body) if isinstance(s, core.Apply)]
     ours = kernels.words & LAUNCHER_FUNCTIONS
     program.called = _imported(function, made, ours)
     hosts = [s.primitive for s in made if isinstance(s.primitive, HostCall)]
     taken = reserved_names(function) | ours
     program.hosts = dict(define_hosts(function, hosts, taken, emit_function))
-    calls = [s.primitive for s in made if isinstance(s.primitive, FunctionCall)]
+    calls = [s.primitive for s in made if is_call(s)]
     write = partial(emit_function, kernels=kernels)
     program.hosts.update(define_callees(function, calls, taken, write))
     printing = Printing(program, kernels)

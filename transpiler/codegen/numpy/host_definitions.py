@@ -46,13 +46,14 @@ def define_callees(
     written: Callable[[core.Function], str],
 ) -> dict[FunctionCall, list[str]]:
     """The name of the function that each call calls, whose text becomes a helper."""
-    named: dict[FunctionCall, list[str]] = {}
+    names: dict[int, str] = {}
     for call in calls:
-        if call not in named:
-            callee = call.callee
+        callee = call.callee
+        if id(callee) not in names:
             callee.imports, callee.helpers = function.imports, function.helpers
-            named[call] = [_defined(function, callee.name, _texts_of(callee, written), taken)]
-    return named
+            made = _defined(function, callee.name, _texts_of(callee, written), taken)
+            names[id(callee)] = made
+    return {call: [names[id(call.callee)]] for call in calls}
 
 
 def _defined(

@@ -162,6 +162,7 @@ _AROUND: dict[type, tuple[int, int, tuple[str, ...]]] = {
     gast.List: (2, 2, ("elts",)),
 }
 _UNKNOWN = 10**6
+_TARGETS = re.compile(r"\s*((?:\*?\w+, )+\*?\w+) = ")  # of an assignment of several values
 
 
 def at_most(tree: Any) -> int:
@@ -201,6 +202,10 @@ def wrapped(line: str) -> list[str]:
     if len(line) <= WIDTH:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
+    targets = _TARGETS.match(line)
+    if targets is not None and len(line.partition("(")[0]) >= WIDTH:
+        rest = wrapped(f"{indent}) = {line[targets.end() :]}")
+        return [indent + "(", *_split(targets[1], indent + "    "), *rest]
     spans = _brackets(line)
     for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
         if end - start > 2 and len(line[: start + 1]) <= WIDTH:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import gast
@@ -14,6 +12,7 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.origins import placed
+from calque.transpiler.codegen.text.quotes import is_compound, quoted
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -44,11 +43,10 @@ from calque.transpiler.ir.effects import is_store
 from calque.transpiler.memory.alias import viewed
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.creation import empty
+from calque.transpiler.primitives.function_calls import is_call
 from calque.transpiler.primitives.shapes import reused
 
 _QUOTED = 88  # columns of a comment
-_MOST_QUOTED = 3  # lines
-_NARROWEST = 40
 _AUGMENTING = (gast.Add, gast.Sub, gast.Mult, gast.Div, gast.BitAnd, gast.BitOr)
 
 
@@ -129,7 +127,7 @@ class StatementWriter:
 
     def _header(self) -> Any:
         """The head of a loop or a branch, if it was the last comment: the block belongs to it."""
-        return self._quoted if self._quoted and _is_compound(self._quoted[1]) else None
+        return self._quoted if self._quoted and is_compound(self._quoted[1]) else None
 
     def _unpack(self, together: Unpacking, depth: int) -> list[Any]:
         names = [target(name(self._target_name(s.out))) for s in together.elements]
@@ -142,7 +140,7 @@ class StatementWriter:
         return [placed(line, together.made.origin)]
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
-        if not self.comments:
+        if not self.comments or self.program.function.phase:
             return []
         blank = [self.notes.blank()] if separate else []
         return [*blank, self.notes.comment(phase)]
@@ -155,6 +153,9 @@ class StatementWriter:
             return []
         if isinstance(s, Apply) and s.primitive in (empty, reused):
             return []  # memory that several statements may share
+        if is_call(s):
+            self._quoted, self._noted = None, ""  # its name says what it answers
+            return []
         key = (origin.statement_line or (origin.file, origin.line), origin.statement)
         if origin.note:
             said = self._noted == origin.note
@@ -164,7 +165,7 @@ class StatementWriter:
             return []
         within = self._function_within(origin)
         self._quoted, self._noted = key, ""
-        first, *more = _quoted(origin.statement, _QUOTED - 2 - 4 * depth - len(within))
+        first, *more = quoted(origin.statement, _QUOTED - 2 - 4 * depth - len(within))
         return [self.notes.comment(line) for line in (within + first, *more)]
 
     def _function_within(self, origin: Origin) -> str:
@@ -239,6 +240,8 @@ class StatementWriter:
             return self._store(s, depth)
         if len(s.outs) > 1:
             targets = [target(name(self._target_name(out), out)) for out in s.outs]
+            if is_call(s) and s.primitive.starred_outs:
+                targets[-1] = gast.Starred(targets[-1], gast.Store())
             value = self.expressions.value(s)
             made = gast.Assign([gast.Tuple(targets, gast.Store())], value, None)
             return [self._fitting(made, s.args, depth, s)]
@@ -461,31 +464,6 @@ def _opposite(test: Any) -> Any:
     if isinstance(test, gast.UnaryOp) and isinstance(test.op, gast.Not):
         return test.operand
     return gast.UnaryOp(gast.Not(), test)
-
-
-def _is_compound(line: str) -> bool:
-    first = line.split(" ")[0].rstrip(":(")
-    return first in ("if", "elif", "else", "for", "while", "with")
-
-
-@lru_cache(maxsize=1024)
-def _quoted(statement: str, room: int) -> list[str]:
-    """The user's statement as lines of a comment; only its head if it has a block."""
-    lines = statement.strip().split("\n")
-    compound = _is_compound(lines[0])
-    text = lines[0].strip() if compound else " ".join(statement.split())
-    if len(lines) > 1 and not compound:
-        text = re.sub(r"([(\[{]) ", r"\1", text)
-        text = re.sub(r",? ([)\]}])", r"\1", text)
-    return textwrap.wrap(
-        text,
-        max(room, _NARROWEST),
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-        max_lines=_MOST_QUOTED,
-        placeholder=" ...",
-    )
 
 
 def _is_name(tree: Any, identifier: str) -> bool:

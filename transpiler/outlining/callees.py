@@ -1,0 +1,260 @@
+"""The function that equal parts of a program become: its parameters, its body, its results."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from calque.transpiler.ir import core
+from calque.transpiler.ir.builder import Array, Builder
+from calque.transpiler.ir.core import Apply, Atom, Block, Function, Parameter, Slot, Statement, Var
+from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.rewrite import inlined
+from calque.transpiler.memory.alias import viewed
+from calque.transpiler.primitives.function_calls import FunctionCall
+from calque.transpiler.primitives.reductions import max_, min_
+
+
+@dataclass(eq=False)
+class Occurrence:
+    """Statements that repeat: where they stand, and their values in the order of the form."""
+
+    start: int
+    statements: list[Statement]
+    values: tuple[Var, ...]
+
+    @property
+    def places(self) -> range:
+        """The places of the statements in their block."""
+        return range(self.start, self.start + len(self.statements))
+
+    @cached_property
+    def numbers(self) -> dict[Var, int]:
+        """The number of each value: equal for what is the same value in all occurrences."""
+        return {v: k for k, v in enumerate(self.values)}
+
+
+@dataclass(eq=False)
+class Surroundings:
+    """What a block reads of its parts, and what the parts made so far give."""
+
+    builder: Builder
+    params: Sequence[Var]  # of the program
+    readers: Mapping[Var, Sequence[int]]  # by value: the places that read it
+    group_at: Mapping[int, int]  # by place: the group of equal parts that it belongs to
+    taken: set[str]  # names of functions
+    main: str  # the name of the program
+    given_by: dict[Var, tuple[int, int]] = field(default_factory=dict)  # a group, and its result
+
+    def read_outside(self, part: Occurrence, value: Var) -> list[int]:
+        """The places outside of a part that read a value of it."""
+        return [k for k in self.readers.get(value, ()) if k not in part.places]
+
+
+class Callee:
+    """One function, and the calls of it."""
+
+    def __init__(self, around: Surroundings, group: int, parts: Sequence[Occurrence]):
+        self.around, self.builder, self.group, self.parts = around, around.builder, group, parts
+        self.model = parts[0]
+        self.definitions = {o: s for s in self.model.statements for o in s.outs}
+        wanted = self._wanted()
+        self.again = _views(wanted, self.definitions)
+        again = {o for s in self.again for o in s.outs}
+        needed = {v for s in self.again for v in core.free_vars(Block([s]))} - again
+        found = [v for v in self.definitions if v not in again and v in wanted | needed]
+        self.results = sorted(found, key=self._rank_of_result)
+        outside = sorted(core.free_vars(Block(self.model.statements)), key=self._rank_of_parameter)
+        self.sizes = [v for v in outside if _axis(self.builder, v, outside) is not None]
+        self.given = [v for v in outside if v not in self.sizes]
+        self.function = self._function()
+        loops = [self.definitions[r] for r in self.results if r.type.ndim]
+        self.primitive = FunctionCall(self.function, any(not isinstance(s, Apply) for s in loops))
+        for part in parts:
+            for k, v in enumerate(self.results):
+                around.given_by[self._in(part, v)] = group, k
+
+    def _in(self, part: Occurrence, value: Var) -> Var:
+        """The value of another occurrence that a value of the first one corresponds to."""
+        return part.values[self.model.numbers[value]]
+
+    # what goes in and out
+
+    def _wanted(self) -> set[Var]:
+        """The values of the first occurrence that some occurrence's surroundings read."""
+        return {
+            v
+            for v in self.definitions
+            for part in self.parts
+            if self.around.read_outside(part, self._in(part, v))
+        }
+
+    def _rank_of_result(self, v: Var) -> tuple[int, int]:
+        """A key: what the next occurrence reads, then what others read, then what is saved."""
+        groups = [
+            {self.around.group_at.get(k, -1) for k in self.around.read_outside(p, self._in(p, v))}
+            for p in self.parts
+        ]
+        carried = any(self.group in found for found in groups)
+        saved = any(len(found) == 1 and found.isdisjoint({-1, self.group}) for found in groups)
+        return 0 if carried else 2 if saved else 1, self.model.numbers[v]
+
+    def _rank_of_parameter(self, v: Var) -> tuple[int, int, int]:
+        """A key: what is made on the way, then what another function saved, then arguments."""
+        if all(self._in(p, v) in self.around.params for p in self.parts):
+            return 2, 0, self.around.params.index(v)
+        group, result = self.around.given_by.get(v, (self.group, 0))
+        return (1, group, result) if group != self.group else (0, 0, self.model.numbers[v])
+
+    # the function
+
+    def _function(self) -> Function:
+        builder, params = self.builder, self._parameters()
+        function = Function(
+            self._title(),
+            list(params.values()),
+            Block(),
+            Slot(0) if len(self.results) == 1 else tuple(map(Slot, range(len(self.results)))),
+            [Parameter(p.name or "", p) for p in params.values()],
+            origin=self.model.statements[0].origin,
+            dim_values=builder.dim_values,
+            phase=self.model.statements[0].phase or "forward",
+        )
+        self._keep_extrema(params)
+        names = {v: self._name(v) for v in self.results}
+        mapping: dict[Var, Atom] = {**params}
+        own = within(builder, function)
+        with own.active(), own.block() as block:
+            for v in self.sizes:
+                array, axis = _axis(own, v, self.given) or (v, 0)
+                mapping[v] = own.size_of(own.dim_values[v], Array(params[array]), axis).atom
+            made = inlined(own, Block(self.model.statements, list(self.results)), mapping)
+        function.body = Block([*block.statements, *made.statements], made.results)
+        for v, out in zip(self.results, made.results, strict=True):
+            out.name = names[v]
+        return function
+
+    def _parameters(self) -> dict[Var, Var]:
+        """The parameters by the values that they stand for, each with a name of its own."""
+        names = apart(set(), [self._name(v) for v in self.given])
+        return {v: Var(v.type, name, v.origin) for v, name in zip(self.given, names, strict=True)}
+
+    def _name(self, v: Var) -> str:
+        """A name for a value: what its names in all occurrences have in common."""
+        return _common([_word(self.builder, self._in(p, v)) for p in self.parts])
+
+    def _title(self) -> str:
+        """The name of the user's function, or of the loop's iteration."""
+        found = [s.origin.function for s in self.model.statements if s.origin is not None]
+        name = found[0] if found and found[0].isidentifier() else "part"
+        if self.around.main.startswith(name):
+            name = f"{name}_iteration"
+        if self.model.statements[0].phase == "reverse":
+            name = f"{name}_reverse"
+        (made,) = apart(self.around.taken, [name])
+        self.around.taken.add(made)
+        return made
+
+    def _keep_extrema(self, params: Mapping[Var, Var]) -> None:
+        """Let an argument be known as the extremum of another one, which all parts have so."""
+        for v in self.given:
+            made = [self.builder.definitions.get(self._in(p, v)) for p in self.parts]
+            first = made[0]
+            if not isinstance(first, Apply) or first.primitive not in (max_, min_):
+                continue
+            array = first.args[0]
+            if array in params and all(
+                isinstance(s, Apply)
+                and (s.primitive, s.params) == (first.primitive, first.params)
+                and s.args == (self._in(p, array),)
+                for s, p in zip(made, self.parts, strict=True)
+            ):
+                said = replace(first, outs=(params[v],), args=(params[array],))
+                self.builder.definitions[params[v]] = said
+
+    # calls
+
+    def call(self, part: Occurrence) -> list[Statement]:
+        """The call for an occurrence, and what is written again behind it."""
+        outs = tuple(self._in(part, v) for v in self.results)
+        for out in outs:
+            out.word = out.word or out.name or _word(self.builder, out)
+        args = tuple(self._in(part, v) for v in self.given)
+        first = part.statements[0]
+        made = Apply(outs, self.primitive, args, {}, first.origin, phase=first.phase)
+        known = {o: self.builder.definitions.get(o) for o in outs}
+        self.builder.note(made)
+        for out, s in known.items():  # what attains an extremum is asked of its definition
+            if isinstance(s, Apply) and s.primitive in (max_, min_):
+                self.builder.definitions[out] = s
+        again = [k for k, s in enumerate(self.model.statements) if s in self.again]
+        return [made, *(part.statements[k] for k in again)]
+
+
+def within(builder: Builder, function: Function) -> Builder:
+    """The builder for a function of the program: what it can ask for a size are its parameters."""
+    made = copy.copy(builder)
+    made.leaf_of_param = {p: k for k, p in enumerate(function.params)}
+    made.blocks, made._sizes = [], []
+    return made
+
+
+def _views(wanted: Iterable[Var], definitions: Mapping[Var, Statement]) -> list[Statement]:
+    """The statements whose results are read outside and are views: written outside, too."""
+    pending, found = [*wanted], list[Statement]()
+    while pending:
+        s = definitions.get(pending.pop())
+        if isinstance(s, Apply) and s not in found and (is_size(s) or _is_view(s)):
+            found.append(s)
+            pending += [a for a in s.args if isinstance(a, Var)]
+    return found
+
+
+def _is_view(s: Apply) -> bool:
+    return len(s.outs) == 1 and s.out.type.ndim > 0 and bool(viewed(s))
+
+
+def _axis(builder: Builder, v: Var, arrays: Iterable[Var]) -> tuple[Var, int] | None:
+    """The array, and its axis, that has an integer for its size; None if there is none."""
+    size = builder.dim_values.get(v)
+    if v.type.ndim or size is None or not v.type.weak:
+        return None
+    found = builder.dims.resolve(size)
+    axes = ((a, k) for a in arrays for k, d in enumerate(a.type.dims))
+    return next(((a, k) for a, k in axes if builder.dims.resolve(a.type.dims[k]) == found), None)
+
+
+def _word(builder: Builder, v: Var) -> str:
+    return v.name or v.word or builder.described(v) or "value"
+
+
+def _common(names: Sequence[str]) -> str:
+    """What names have in common that differ in a number alone; else the first of them.
+
+    >>> _common(["w_3_bar", "w_2_bar"]), _common(["x", "x_1"]), _common(["a", "b"])
+    ('w_bar', 'x_1', 'a')
+    """
+    parts = [name.split("_") for name in names]
+    if len({len(p) for p in parts}) > 1:
+        return max(names, key=len)
+    kept = [p[0] for p in zip(*parts) if len({*p}) == 1 or not all(w.isdigit() for w in p)]
+    return "_".join(kept) or names[0]
+
+
+def apart(taken: set[str], wishes: Sequence[str]) -> list[str]:
+    """Names that are all different: the wishes, or like them.
+
+    >>> apart({"x"}, ["x", "y", "y"])
+    ['x_2', 'y', 'y_2']
+    """
+    used, made = set(taken), list[str]()
+    for wish in wishes:
+        stem = wish if wish.isidentifier() else "value"
+        name, k = stem, 2
+        while name in used:
+            name, k = f"{stem}_{k}", k + 1
+        used.add(name)
+        made.append(name)
+    return made
