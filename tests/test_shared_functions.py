@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calque
+from calque.transpiler.outlining.sharing_policy import SharingPolicy
 
 pytest.importorskip("numba")
 
@@ -148,9 +149,32 @@ def views(params, x):
     return np.sum(x * x) + total
 
 
+def widths(params, x):
+    """Layers of other widths, and other numbers in each."""
+    cut = [N, N - 4, N - 9, N - 2]
+    for k in range(3):
+        w = params[k][0][: cut[k], : cut[k + 1]]
+        h = np.dot(x[:, : cut[k]], w)
+        e = np.exp(h - np.max(h, axis=-1, keepdims=True))
+        x = np.sin(h) * e / np.sum(e, axis=-1, keepdims=True) * (0.5 + 0.25 * k) + 0.1 * k
+    return np.sum(x * x)
+
+
+def numbers(params, x):
+    """Iterations with a time that is known."""
+    w, b = params[0]
+    for k in range(4):
+        time = 0.1 * k
+        x = x + 0.05 * (np.tanh(np.dot(x, w) + b) * np.cos(x + time) - np.exp(-time) * x)
+    return np.sum(x * x)
+
+
 PROGRAMS = {
     f.__name__: f
-    for f in (stack, steps, pairs, methods, stores, branches, total_of_halves, views)
+    for f in (
+        *(stack, steps, pairs, methods, stores, branches, total_of_halves, views, widths),
+        numbers,
+    )
 }
 
 
@@ -159,9 +183,9 @@ def shared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Share what pays, or all that repeats; kernels run as plain Python."""
     monkeypatch.setenv("CALQUE_JIT", "0")
     if request.param == "everything":
-        name = "calque.transpiler.kernel_passes.pays_in_kernels"
-        monkeypatch.setattr(name, lambda builder: lambda part, times: True)
-        monkeypatch.setattr("calque.transpiler.texts.pays_in_text", lambda part, times: True)
+        always = SharingPolicy(3, 3)
+        monkeypatch.setattr("calque.transpiler.kernel_passes.to_compile", lambda builder: always)
+        monkeypatch.setattr("calque.transpiler.texts.TO_READ", always)
 
 
 def slopes(f: Callable[..., Any], params: Any, x: Any, direction: Any) -> float:

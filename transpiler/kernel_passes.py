@@ -46,7 +46,8 @@ from calque.transpiler.memory.hoisted_allocation import (
 )
 from calque.transpiler.outlining import shared_functions
 from calque.transpiler.outlining.callees import within
-from calque.transpiler.outlining.sharing_policy import pays_in_kernels
+from calque.transpiler.outlining.part_forms import Renaming
+from calque.transpiler.outlining.sharing_policy import to_compile
 from calque.transpiler.passes import ELEMENTS, INDEPENDENT, INSIDE, OWN_PHIS, PHASES
 
 if TYPE_CHECKING:  # what serves a grid of threads is imported where there is one
@@ -108,15 +109,20 @@ def _on_grid(w: Work) -> bool:
     return w.target.grid
 
 
-def share_functions(w: Work) -> list[Work]:
-    """Make functions of what repeats, before all passes; the programs that they are."""
+def share_functions(w: Work) -> tuple[list[Work], list[Renaming]]:
+    """Make functions of what repeats, before all passes: the programs that they are.
+
+    What is assumed of sizes of the first part of each kind is to be assumed of the others', too,
+    which the renamings give.
+    """
+    plan = shared_functions.plan_functions(w.function, w.builder, to_compile(w.builder))
+    callees = shared_functions.share_functions(w.function, w.builder, plan)
     made = []
-    pays = pays_in_kernels(w.builder)
-    for callee in shared_functions.share_functions(w.function, w.builder, pays):
-        callee.kernel_options = w.function.kernel_options
-        own = within(w.builder, callee)
-        made.append(Work(callee, own, w.target, w.comparing))
-    return made
+    for callee in callees:
+        callee.function.kernel_options = w.function.kernel_options
+        own = within(w.builder, callee.function)
+        made.append(Work(callee.function, own, w.target, w.comparing))
+    return made, [names for callee in callees for names in callee.renamings]
 
 
 def _remove_invariant_phis() -> Pass:

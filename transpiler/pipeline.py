@@ -28,6 +28,7 @@ from calque.transpiler.ir.types import ArrayType, Dim
 from calque.transpiler.ir.verify import verify
 from calque.transpiler.late import Late
 from calque.transpiler.memory.escaping_views import copy_escaping_views
+from calque.transpiler.outlining.part_forms import assume_alike
 from calque.transpiler.passes import CHECKED, CORE_PASSES
 from calque.transpiler.primitives.called import Called
 
@@ -115,11 +116,12 @@ def to_kernels(
     traced.function.kernel_options = dict(options or {})
     name_parameters(traced.function)
     work = Work(traced.function, traced.builder, target, comparing)
-    callees = [] if target.grid else kernel_passes.share_functions(work)
+    callees, renamings = ([], []) if target.grid else kernel_passes.share_functions(work)
     with np.errstate(all="ignore"):
         for each in [*callees, work]:
             run_passes(kernel_passes.KERNEL_PASSES, each)
             verify(each.function)
+    assume_alike(traced.builder.dims, renamings)
     traced.compares = any(each.compares for each in [*callees, work])
     traced.assumptions = [d for d in traced.builder.dims.assumptions if isinstance(d, Dim)]
     traced.choices = dict(traced.builder.dims.choices)

@@ -14,8 +14,8 @@ from calque.transpiler.ir.stages import WRITING, stage
 from calque.transpiler.ir.target import NUMPY
 from calque.transpiler.ir.text import show
 from calque.transpiler.late import Late
-from calque.transpiler.outlining.shared_functions import repeats_itself, share_functions
-from calque.transpiler.outlining.sharing_policy import pays_in_text
+from calque.transpiler.outlining.shared_functions import plan_functions, share_functions
+from calque.transpiler.outlining.sharing_policy import TO_READ
 from calque.transpiler.primitives.function_calls import program_functions
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ def _with_functions(traced: Traced) -> Iterator[core.Function]:
     Kernels have theirs from their passes, and checks are told apart by their places.
     """
     function = traced.function
-    if traced.compiled or function.checks or not repeats_itself(
-        function, traced.builder, pays_in_text
-    ):
+    asked = not traced.compiled and not function.checks
+    plan = plan_functions(function, traced.builder, TO_READ, nested=True) if asked else []
+    if not plan:
         yield function
         return
     copied = traced.copied({})
     name_parameters(copied.function)
-    share_functions(copied.function, copied.builder, pays_in_text, nested=True)
+    share_functions(copied.function, copied.builder, plan)
     yield copied.function
     function.origins = copied.function.origins
     function.imports.update(copied.function.imports)

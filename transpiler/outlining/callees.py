@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 import copy
+import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.rewrite import inlined
+from calque.transpiler.ir.types import type_of_constant
 from calque.transpiler.memory.alias import viewed
+from calque.transpiler.outlining.part_forms import Occurrence, put_in
 from calque.transpiler.primitives.function_calls import FunctionCall
 from calque.transpiler.primitives.reductions import max_, min_
 
 
 @dataclass(eq=False)
-class Occurrence:
-    """Statements that repeat: where they stand, and their values in the order of the form."""
-
-    start: int
-    statements: list[Statement]
-    values: tuple[Var, ...]
-
-    @property
-    def places(self) -> range:
-        """The places of the statements in their block."""
-        return range(self.start, self.start + len(self.statements))
-
-    @cached_property
-    def numbers(self) -> dict[Var, int]:
-        """The number of each value: equal for what is the same value in all occurrences."""
-        return {v: k for k, v in enumerate(self.values)}
-
-
-@dataclass(eq=False)
-class Surroundings:
-    """What a block reads of its parts, and what the parts made so far give."""
+class BlockUses:
+    """The readers of the values of a block, and what the functions made so far give."""
 
     builder: Builder
     params: Sequence[Var]  # of the program
@@ -56,8 +39,8 @@ class Surroundings:
 class Callee:
     """One function, and the calls of it."""
 
-    def __init__(self, around: Surroundings, group: int, parts: Sequence[Occurrence]):
-        self.around, self.builder, self.group, self.parts = around, around.builder, group, parts
+    def __init__(self, uses: BlockUses, group: int, parts: Sequence[Occurrence]):
+        self.uses, self.builder, self.group, self.parts = uses, uses.builder, group, parts
         self.model = parts[0]
         self.definitions = {o: s for s in self.model.statements for o in s.outs}
         wanted = self._wanted()
@@ -69,16 +52,19 @@ class Callee:
         outside = sorted(core.free_vars(Block(self.model.statements)), key=self._rank_of_parameter)
         self.sizes = [v for v in outside if _axis(self.builder, v, outside) is not None]
         self.given = [v for v in outside if v not in self.sizes]
+        floats = enumerate(zip(*(p.form.floats for p in parts), strict=True))
+        self.floats = [k for k, found in floats if len({*map(repr, found)}) > 1]
+        self.renamings = [p.renaming_of(self.model) for p in parts[1:]]
         self.function = self._function()
         loops = [self.definitions[r] for r in self.results if r.type.ndim]
         self.primitive = FunctionCall(self.function, any(not isinstance(s, Apply) for s in loops))
         for part in parts:
             for k, v in enumerate(self.results):
-                around.given_by[self._in(part, v)] = group, k
+                uses.given_by[self._in(part, v)] = group, k
 
     def _in(self, part: Occurrence, value: Var) -> Var:
         """The value of another occurrence that a value of the first one corresponds to."""
-        return part.values[self.model.numbers[value]]
+        return part.form.values[self.model.numbers[value]]
 
     # what goes in and out
 
@@ -88,13 +74,13 @@ class Callee:
             v
             for v in self.definitions
             for part in self.parts
-            if self.around.read_outside(part, self._in(part, v))
+            if self.uses.read_outside(part, self._in(part, v))
         }
 
     def _rank_of_result(self, v: Var) -> tuple[int, int]:
         """A key: what the next occurrence reads, then what others read, then what is saved."""
         groups = [
-            {self.around.group_at.get(k, -1) for k in self.around.read_outside(p, self._in(p, v))}
+            {self.uses.group_at.get(k, -1) for k in self.uses.read_outside(p, self._in(p, v))}
             for p in self.parts
         ]
         carried = any(self.group in found for found in groups)
@@ -103,21 +89,22 @@ class Callee:
 
     def _rank_of_parameter(self, v: Var) -> tuple[int, int, int]:
         """A key: what is made on the way, then what another function saved, then arguments."""
-        if all(self._in(p, v) in self.around.params for p in self.parts):
-            return 2, 0, self.around.params.index(v)
-        group, result = self.around.given_by.get(v, (self.group, 0))
+        if all(self._in(p, v) in self.uses.params for p in self.parts):
+            return 2, 0, self.uses.params.index(v)
+        group, result = self.uses.given_by.get(v, (self.group, 0))
         return (1, group, result) if group != self.group else (0, 0, self.model.numbers[v])
 
     # the function
 
     def _function(self) -> Function:
-        builder, params = self.builder, self._parameters()
+        builder, params, floats = self.builder, *self._parameters()
+        own_params = [*params.values(), *floats.values()]
         function = Function(
             self._title(),
-            list(params.values()),
+            own_params,
             Block(),
             Slot(0) if len(self.results) == 1 else tuple(map(Slot, range(len(self.results)))),
-            [Parameter(p.name or "", p) for p in params.values()],
+            [Parameter(p.name or "", p) for p in own_params],
             origin=self.model.statements[0].origin,
             dim_values=builder.dim_values,
             phase=self.model.statements[0].phase or "forward",
@@ -131,15 +118,21 @@ class Callee:
                 array, axis = _axis(own, v, self.given) or (v, 0)
                 mapping[v] = own.size_of(own.dim_values[v], Array(params[array]), axis).atom
             made = inlined(own, Block(self.model.statements, list(self.results)), mapping)
+            put_in(floats, made.statements)
         function.body = Block([*block.statements, *made.statements], made.results)
+        for v, inner in mapping.items():
+            if isinstance(inner, Var) and v.name and v in self.model.numbers:
+                inner.name = self._name(v)
         for v, out in zip(self.results, made.results, strict=True):
             out.name = names[v]
         return function
 
-    def _parameters(self) -> dict[Var, Var]:
-        """The parameters by the values that they stand for, each with a name of its own."""
-        names = apart(set(), [self._name(v) for v in self.given])
-        return {v: Var(v.type, name, v.origin) for v, name in zip(self.given, names, strict=True)}
+    def _parameters(self) -> tuple[dict[Var, Var], dict[int, Var]]:
+        """The parameters by what they stand for: values, and the numbers of floats that differ."""
+        wishes = [*map(self._name, self.given), *["coefficient"] * len(self.floats)]
+        names = iter(apart(set(), wishes))
+        values = {v: Var(v.type, next(names), v.origin) for v in self.given}
+        return values, {k: Var(type_of_constant(0.0), next(names)) for k in self.floats}
 
     def _name(self, v: Var) -> str:
         """A name for a value: what its names in all occurrences have in common."""
@@ -148,13 +141,14 @@ class Callee:
     def _title(self) -> str:
         """The name of the user's function, or of the loop's iteration."""
         found = [s.origin.function for s in self.model.statements if s.origin is not None]
-        name = found[0] if found and found[0].isidentifier() else "part"
-        if self.around.main.startswith(name):
+        named = bool(found) and found[0].isidentifier() and not keyword.iskeyword(found[0])
+        name = found[0] if named else "unnamed"
+        if self.uses.main.startswith(name):
             name = f"{name}_iteration"
         if self.model.statements[0].phase == "reverse":
             name = f"{name}_reverse"
-        (made,) = apart(self.around.taken, [name])
-        self.around.taken.add(made)
+        (made,) = apart(self.uses.taken, [name])
+        self.uses.taken.add(made)
         return made
 
     def _keep_extrema(self, params: Mapping[Var, Var]) -> None:
@@ -181,9 +175,10 @@ class Callee:
         outs = tuple(self._in(part, v) for v in self.results)
         for out in outs:
             out.word = out.word or out.name or _word(self.builder, out)
-        args = tuple(self._in(part, v) for v in self.given)
+        args: list[Atom] = [self._in(part, v) for v in self.given]
+        args += [part.form.floats[k] for k in self.floats]
         first = part.statements[0]
-        made = Apply(outs, self.primitive, args, {}, first.origin, phase=first.phase)
+        made = Apply(outs, self.primitive, tuple(args), {}, first.origin, phase=first.phase)
         known = {o: self.builder.definitions.get(o) for o in outs}
         self.builder.note(made)
         for out, s in known.items():  # what attains an extremum is asked of its definition
@@ -231,7 +226,7 @@ def _word(builder: Builder, v: Var) -> str:
 
 
 def _common(names: Sequence[str]) -> str:
-    """What names have in common that differ in a number alone; else the first of them.
+    """The name that names differing in a number alone have in common; else the first of them.
 
     >>> _common(["w_3_bar", "w_2_bar"]), _common(["x", "x_1"]), _common(["a", "b"])
     ('w_bar', 'x_1', 'a')

@@ -46,6 +46,21 @@ def repeats(items: Sequence[int], least: int) -> list[Repeat]:
     return sorted(found, key=lambda r: (-r.saved, r.starts, -r.length))
 
 
+def has_period(items: Sequence[int], share: float = 0.6) -> bool:
+    """True if a sequence repeats a shorter one itself, of at most this share of its length.
+
+    >>> has_period([1, 2, 3, 1, 2, 3]), has_period([1, 2, 3, 4, 1, 2, 3]), has_period([1, 2, 3])
+    (True, True, False)
+    """
+    border, borders = 0, [0]
+    for k in range(1, len(items)):
+        while border and items[k] != items[border]:
+            border = borders[border - 1]
+        border += items[k] == items[border]
+        borders.append(border)
+    return len(items) - border <= share * len(items)
+
+
 def _apart(occurrences: Sequence[int], length: int) -> list[int]:
     """The occurrences, from the first on, that do not overlap one that is kept."""
     starts: list[int] = []

@@ -18,45 +18,83 @@ same lines of the user's. What the caller reads is a result: in a derivative, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, Function, Statement, Var
 from calque.transpiler.ir.effects import has_effects, is_size, is_store
-from calque.transpiler.ir.statement_forms import Former
-from calque.transpiler.outlining.callees import Callee, Occurrence, Surroundings
-from calque.transpiler.outlining.repeats import Repeat, repeats
+from calque.transpiler.outlining.callees import BlockUses, Callee
+from calque.transpiler.outlining.part_forms import Occurrence, PartFormer, may_be_renamed, place_of
+from calque.transpiler.outlining.repeats import Repeat, has_period, repeats
+from calque.transpiler.outlining.sharing_policy import SharingPolicy
 from calque.transpiler.primitives.function_calls import is_call
 
-Pays = Callable[[Sequence[Statement], int], bool]  # statements, and how often they occur
+Plan = list[tuple[int, list[tuple[int, tuple[int, ...]]]]]  # by block: lengths, and starts
 
 
-def share_functions(
-    function: Function, builder: Builder, pays: Pays, nested: bool = False
-) -> list[Function]:
-    """Put calls in the place of statements that repeat, in place; the functions that are called.
+def plan_functions(
+    function: Function, builder: Builder, policy: SharingPolicy, nested: bool = False
+) -> Plan:
+    """The statements that ``share_functions`` is to make functions of.
 
-    ``pays`` says whether statements that occur so often are worth a function; ``nested``: within
-    loops and branches, too.
+    ``policy`` says which statements are worth a function; ``nested``: within loops and branches,
+    too. Blocks are told by their number among all blocks of the program.
     """
-    made: list[Function] = []
-    taken = {p.name for p in function.signature} | {function.name}
-    for block in core.every_block(function.body) if nested else [function.body]:
+    letters = Letters()
+    numbers = {id(block): k for k, block in enumerate(core.every_block(function.body))}
+    plan: Plan = []
+    pending = [function.body]
+    while pending:
+        block = pending.pop()
         sharing = _Sharing(function, block, builder)
-        groups = sharing.groups(pays)
-        made += sharing.outlined(groups, taken) if groups else []
+        groups = sharing.groups(policy, letters)
+        if groups:
+            found = [(len(g[0].statements), tuple([p.start for p in g])) for g in groups]
+            plan.append((numbers[id(block)], found))
+        taken = {id(s) for parts in groups for p in parts for s in p.statements}
+        left = [s for s in block.statements if id(s) not in taken] if nested else []
+        pending += [inner for s in left for inner in core.blocks_of(s)]
+    return plan
+
+
+def share_functions(function: Function, builder: Builder, plan: Plan) -> list[Callee]:
+    """Put calls in the place of statements that repeat, in place; the functions that are called."""
+    taken = {p.name for p in function.signature} | {function.name}
+    blocks = core.every_block(function.body)
+    made: list[Callee] = []
+    for number, found in plan:
+        made += _Sharing(function, blocks[number], builder).outlined(found, taken)
     return made
 
 
-def repeats_itself(function: Function, builder: Builder, pays: Pays) -> bool:
-    """True if ``share_functions`` would make a function, of any block."""
-    blocks = core.every_block(function.body)
-    return any(_Sharing(function, block, builder).groups(pays) for block in blocks)
+class Letters:
+    """A number for each statement, equal for those that may be equal: their forms decide."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, int] = {}
+        self._of: dict[int, int] = {}  # by the ids of statements
+
+    def __call__(self, s: Statement) -> int:
+        """The number of a statement."""
+        if id(s) not in self._of:
+            self._of[id(s)] = self._known.setdefault(self._key(s), len(self._known))
+        return self._of[id(s)]
+
+    def _key(self, s: Statement) -> Any:
+        if has_effects(s) or is_call(s):
+            return id(s)  # it stays where it is
+        place = place_of(s, False)
+        if isinstance(s, Apply):
+            given = tuple([type(a) for a in s.args])
+            return s.primitive, s.phase, place, given, s.outs[0].type.ndim
+        inner = tuple([tuple(map(self, b.statements)) for b in core.blocks_of(s)])
+        return type(s), s.phase, place, inner, len(s.outs)
 
 
-_LEAST = 6  # statements of a function
+_TRIED = 8  # times that a statement is looked at, in the mean
 
 
 class _Sharing:
@@ -65,20 +103,35 @@ class _Sharing:
     def __init__(self, function: Function, block: Block, builder: Builder):
         self.function, self.block, self.builder = function, block, builder
         self.statements = [s for s in block.statements if not self._is_size_of_argument(s)]
-        self.former = Former(self._said, self._kind)
+        self.former = PartFormer(builder)
 
     # what repeats
 
-    def groups(self, pays: Pays) -> list[list[Occurrence]]:
+    def groups(self, policy: SharingPolicy, letters: Letters) -> list[list[Occurrence]]:
         """The groups of equal parts that are worth a function, each in order."""
-        items = self._items()
         found: list[list[Occurrence]] = []
-        taken: set[int] = set()
-        for repeat in sorted(repeats(items, _LEAST), key=self._rank):
-            for parts in self._equal(repeat, taken):
-                if pays(parts[0].statements, len(parts)) and self._separable(parts):
+        if len(self.statements) < 2 * policy.least:
+            return found
+        reasons = _Count(map(policy.is_reason, self.statements))
+        if not reasons.before[-1]:
+            return found
+        taken = _Count([False] * len(self.statements))
+        room = _TRIED * len(self.statements)
+        items = [*map(letters, self.statements)]
+        for repeat in sorted(repeats(items, policy.least), key=self._rank):
+            if not policy.saves_enough(repeat.length, len(repeat.starts)) or room < 0:
+                break
+            if has_period(items[repeat.starts[0] :][: repeat.length]):
+                continue
+            free = [k for k in repeat.starts if not taken.within(k, repeat.length)]
+            free = [k for k in free if reasons.within(k, repeat.length)]
+            if not policy.saves_enough(repeat.length, len(free)):
+                continue
+            room -= repeat.length * len(free)
+            for parts in self._equal(free, repeat.length):
+                if policy.saves_enough(repeat.length, len(parts)) and _is_apart(parts[0]):
                     found.append(parts)
-                    taken.update(k for p in parts for k in range(p.start, p.start + repeat.length))
+                    taken = taken.with_more(k for p in parts for k in p.places)
         return found
 
     def _rank(self, repeat: Repeat) -> tuple[Any, ...]:
@@ -94,47 +147,17 @@ class _Sharing:
         back = before < now if s.phase == "reverse" else now < before
         return back or last.origin.function != s.origin.function
 
-    def _items(self) -> list[int]:
-        """A number for each statement, equal where statements may be; phases do not mix."""
-        known: dict[Any, int] = {}
-        items: list[int] = []
-        for k, s in enumerate(self.statements):
-            stays = has_effects(s) or is_call(s)
-            key = k if stays else (s.phase, self.former.form([s]).text)
-            items.append(known.setdefault(key, len(known)))
-        return items
-
-    def _equal(self, repeat: Repeat, taken: set[int]) -> list[list[Occurrence]]:
-        """The parts of a repeat that are equal to each other, and that no function has yet."""
+    def _equal(self, starts: Sequence[int], length: int) -> list[list[Occurrence]]:
+        """The parts of a length at these places that are equal to each other."""
         by_form: dict[Any, list[Occurrence]] = {}
-        for start in repeat.starts:
-            places = range(start, start + repeat.length)
-            statements = [self.statements[k] for k in places]
-            if taken.isdisjoint(places) and len({s.phase for s in statements}) == 1:
-                text, values = self.former.form(statements)
-                by_form.setdefault(text, []).append(Occurrence(start, statements, values))
+        for start in starts if len(starts) > 1 else ():
+            statements = self.statements[start : start + length]
+            if len({s.phase for s in statements}) == 1:
+                part = Occurrence(start, statements, self.former.part(statements))
+                alike = by_form.setdefault(part.form.text, [])
+                if not alike or may_be_renamed(self.builder, part.renaming_of(alike[0])):
+                    alike.append(part)
         return [parts for parts in by_form.values() if len(parts) > 1]
-
-    def _said(self, s: Statement, generated: bool) -> Any:
-        """The line of the user's that a statement comes from."""
-        o = s.origin
-        return None if o is None else (o.file, o.statement_line or o.line, o.function, o.note)
-
-    def _kind(self, var: Var) -> Any:
-        """The type of a value, and what is known of its memory or of the size that it is."""
-        resolve, t = self.builder.dims.resolve, var.type
-        size = self.builder.dim_values.get(var) if not t.ndim else None
-        known = None if size is None else resolve(size)
-        dims = tuple(map(resolve, t.dims))
-        return t.dtype.str, dims, t.weak, var in self.builder.contiguous, known
-
-    def _separable(self, parts: list[Occurrence]) -> bool:
-        """True if no statement stores into an array that is made elsewhere."""
-        inside = core.defined_vars(Block(parts[0].statements))
-        for s in core.walk(Block(parts[0].statements)):
-            if is_store(s) and s.args[0] not in inside:
-                return False
-        return True
 
     # sizes
 
@@ -156,21 +179,22 @@ class _Sharing:
     def _read_sizes_first(self) -> list[Statement]:
         """The statements that read sizes of arguments, from the arguments themselves."""
         first: list[Statement] = []
-        for s in self.block.statements:
-            if self._is_size_of_argument(s):
-                assert isinstance(s, Apply)
-                found = self._argument_of(s)
-                assert found is not None
+        for s in filter(is_size, self.block.statements):
+            found = self._argument_of(s)
+            if found is not None:
                 s.args, s.params = (found[0], *s.args[1:]), {**s.params, "axis": found[1]}
                 first.append(s)
         return first
 
     # functions
 
-    def outlined(self, groups: list[list[Occurrence]], taken: set[str]) -> list[Function]:
+    def outlined(
+        self, found: Sequence[tuple[int, Sequence[int]]], taken: set[str]
+    ) -> list[Callee]:
         """Make a function of each group, with a name that is not taken, and calls of it."""
+        groups = [self._equal(starts, length)[0] for length, starts in found]
         groups = sorted(groups, key=lambda parts: parts[0].start)
-        around = Surroundings(
+        uses = BlockUses(
             self.builder,
             self.function.params,
             self._readers(),
@@ -179,7 +203,7 @@ class _Sharing:
             self.function.name,
         )
         kept = self._read_sizes_first()
-        callees = [Callee(around, g, parts) for g, parts in enumerate(groups)]
+        callees = [Callee(uses, g, parts) for g, parts in enumerate(groups)]
         calls = {
             part.start: (len(part.statements), callee.call(part))
             for callee in callees
@@ -191,7 +215,7 @@ class _Sharing:
             kept += instead
             k += length
         self.block.statements = kept
-        return [callee.function for callee in callees]
+        return callees
 
     def _readers(self) -> dict[Var, list[int]]:
         """The places of the statements that read a value; the results are read behind all."""
@@ -203,3 +227,27 @@ class _Sharing:
             if isinstance(atom, Var):
                 found.setdefault(atom, []).append(len(self.statements))
         return found
+
+
+def _is_apart(part: Occurrence) -> bool:
+    """True if no statement stores into an array that is made elsewhere."""
+    block = Block(part.statements)
+    inside = core.defined_vars(block)
+    return all(s.args[0] in inside for s in core.walk(block) if is_store(s))
+
+
+class _Count:
+    """The number of marked items before each place."""
+
+    def __init__(self, marks: Any):
+        self.marks = [*marks]
+        self.before = [0, *accumulate(map(int, self.marks))]
+
+    def within(self, start: int, length: int) -> int:
+        """The number of those in a range."""
+        return self.before[start + length] - self.before[start]
+
+    def with_more(self, places: Any) -> _Count:
+        """The same, with more items marked."""
+        more = {*places}
+        return _Count(m or k in more for k, m in enumerate(self.marks))

@@ -2,37 +2,40 @@
 
 Work on elements of arrays is faster in one kernel than in several, and a kernel is fast because it
 ends only where it must: at a product of matrices, a factorization, a transform, which a library
-computes. A part that holds one of these is cut there anyway. It becomes a function; what has none
-stays with its neighbours.
+computes. A part that holds one of these is cut there anyway. In a program that is compiled it
+becomes a function; what has none stays with its neighbours. In a program that is read, a function
+is what a reader need not read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Statement, Var
 from calque.transpiler.loops.products.contractions import is_worth
-from calque.transpiler.outlining.shared_functions import Pays
-
-_SAVED = 60  # statements that are not compiled again
-_LEAST, _FEWER = 10, 30  # statements of a function, and those that a reader is spared
 
 
-def pays_in_kernels(builder: Builder) -> Pays:
-    """The policy for programs that are compiled."""
+@dataclass(frozen=True)
+class SharingPolicy:
+    """The statements that a function must have and spare, and one that it must hold."""
 
-    def pays(statements: Sequence[Statement], times: int) -> bool:
-        if len(statements) * (times - 1) < _SAVED:
-            return False
-        return any(isinstance(s, Apply) and _is_of_library(s, builder) for s in statements)
+    least: int  # statements of a function
+    spared: int  # statements that the program has less
+    is_reason: Callable[[Statement], bool] = lambda s: True  # a function holds such a statement
 
-    return pays
+    def saves_enough(self, length: int, times: int) -> bool:
+        """True if statements that occur so often are worth a function."""
+        return length >= self.least and length * (times - 1) >= self.spared
 
 
-def pays_in_text(statements: Sequence[Statement], times: int) -> bool:
-    """The policy for programs that are read: a function is what a reader need not read again."""
-    return len(statements) >= _LEAST and len(statements) * (times - 1) >= _FEWER
+TO_READ = SharingPolicy(10, 30)
+
+
+def to_compile(builder: Builder) -> SharingPolicy:
+    """The policy for a program of which kernels are made."""
+    return SharingPolicy(6, 60, lambda s: isinstance(s, Apply) and _is_of_library(s, builder))
 
 
 def _is_of_library(s: Apply, builder: Builder) -> bool:

@@ -61,7 +61,7 @@ def literal_text(value: Any) -> str:
 
 
 @dataclass(eq=False)
-class Callee:
+class CalledBack:
     """A function that a host calls; the last ``captured`` of its parameters stay the same."""
 
     function: core.Function
@@ -75,7 +75,7 @@ class HostCall(Primitive):
         self,
         name: str,
         host: Callable[..., Any],
-        callees: Sequence[Callee],
+        callees: Sequence[CalledBack],
         infer: Callable[..., Any],
         modules: Sequence[str],
     ):

@@ -18,7 +18,7 @@ from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import operand
 from calque.transpiler.primitives.called import inline_calls
-from calque.transpiler.primitives.host_calls import Callee, HostCall, is_literal
+from calque.transpiler.primitives.host_calls import CalledBack, HostCall, is_literal
 
 
 def host_call(
@@ -77,7 +77,7 @@ def _refuse_lanes(name: str) -> Callable[..., Any]:
 
 def _callee(
     machine: Machine, function: Any, like: Sequence[ArrayType], node: Any
-) -> tuple[Callee, list[Any]]:
+) -> tuple[CalledBack, list[Any]]:
     """The program of a function on arguments of these types, and the values that it captures."""
     builder = machine.builder
     recording = Recording(machine, name_of(function), [], node)
@@ -104,7 +104,7 @@ def _callee(
     _name(program)
     inline_calls(program, builder)
     remove_dead_code(program)
-    return Callee(program, len(inner)), [Array(v) for v in free]
+    return CalledBack(program, len(inner)), [Array(v) for v in free]
 
 
 def _word(function: Any, k: int) -> str:
