@@ -104,4 +104,5 @@ def module_text(
 def core_text(traced: Traced, name: str) -> str:
     """The Core program, for reading."""
     traced.function.name = name
-    return show(traced.function)
+    functions = [*program_functions(traced.function)]
+    return "\n\n".join(map(show, reversed(functions)))

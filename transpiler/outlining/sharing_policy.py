@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.loops.products.contractions import is_worth
 
 
@@ -35,7 +36,7 @@ TO_READ = SharingPolicy(10, 30)
 
 def to_compile(builder: Builder) -> SharingPolicy:
     """The policy for a program of which kernels are made."""
-    return SharingPolicy(6, 60, lambda s: isinstance(s, Apply) and _is_of_library(s, builder))
+    return SharingPolicy(6, 40, lambda s: isinstance(s, Apply) and _is_of_library(s, builder))
 
 
 def _is_of_library(s: Apply, builder: Builder) -> bool:
@@ -43,7 +44,9 @@ def _is_of_library(s: Apply, builder: Builder) -> bool:
     arrays = [a for a in s.args if isinstance(a, Var) and a.type.ndim > 1]
     if s.primitive.kind == "bilinear" and len(arrays) == 2:
         rows, columns = arrays[0].type.dims, arrays[1].type.dims
-        return is_worth((rows[:-1], rows[-1:], columns[-1:]), builder)
+        known = builder.dims.actual.keys()
+        asked = {n for d in (*rows, *columns) for n in dim_symbols(builder.dims.resolve(d))}
+        return not asked <= known or is_worth((rows[:-1], rows[-1:], columns[-1:]), builder)
     p = s.primitive
     in_loops = p.element or p.lowering or p.reduction or p.view_back
     return p.kind in ("opaque", "linear") and bool(arrays) and not in_loops
