@@ -1,5 +1,7 @@
 """Programs on whole arrays; `as_jax` loads this file with JAX in place of NumPy and calque."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 import calque
@@ -67,6 +69,17 @@ def line_of_code(x):
 
 def cubes(x):
     return np.sum(x * x * x)
+
+
+class Peak(NamedTuple):
+    height: float
+    place: float
+    width: float
+
+
+def peak_misfit(peak, x, y):
+    model = peak.height * np.exp(-(((x - peak.place) / peak.width) ** 2))
+    return np.sum((model - y) ** 2)
 
 
 def convolve(x, w):

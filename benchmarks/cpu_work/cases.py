@@ -217,4 +217,10 @@ def call_cases() -> list[Case]:
             limit=3e-6,
             busy=True,
         ),
+        Case(
+            "gradient by a namedtuple",
+            *(calque.grad(arrays.peak_misfit), jax.grad(TWIN.peak_misfit)),
+            (arrays.Peak(2.0, 0.4, 0.2), x, np.cos(x)),
+            limit=5e-6,
+        ),
     ]

@@ -13,6 +13,7 @@ import numpy as np
 from calque.runtime.call.addressed import Addressed
 from calque.runtime.spec import Spec
 from calque.transpiler.errors import DtypeError, UnsupportedFunction
+from calque.transpiler.ir import treedefs
 from calque.transpiler.ir.types import (
     COMPLEX,
     FLOAT,
@@ -94,6 +95,11 @@ def valued_key(quick: QuickKey, places: tuple[int, ...]) -> QuickKey:
     return key
 
 
+def is_leaf(value: Any) -> bool:
+    """True if an argument with a quick key is one leaf, no container and no object of parts."""
+    return isinstance(value, (np.ndarray, np.generic)) or type(value) in _SCALARS or is_named(value)
+
+
 def is_named(value: Any) -> bool:
     """True if a quick key holds a value itself: a flag, a text, a function."""
     return type(value) in _NAMED or isinstance(value, Enum)
@@ -123,9 +129,27 @@ def _extend(key: list[Any], values: Iterable[Any], layout: bool) -> bool:
                 return False
         elif kind in _NAMED or isinstance(value, Enum):
             key += (kind, value)
-        else:
+        elif not _extend_by_object(key, value, layout):
             return False
     return True
+
+
+def _extend_by_object(key: list[Any], value: Any, layout: bool) -> bool:
+    """Extend a key by a namedtuple, or by an instance of a class that is a node of trees."""
+    kind = type(value)
+    node = treedefs.NODES.get(kind)
+    if node is not None:
+        try:
+            parts, data = node.flatten(value)
+            hash(data)
+        except Exception:  # the user's code: ``find`` asks it again, and lets it raise
+            return False
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        parts, data = value, None
+    else:
+        return False
+    key += (kind, data, len(parts))
+    return _extend(key, parts, layout)
 
 
 def leaf_key(leaf: Any) -> Any:

@@ -11,13 +11,14 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.forking import run_in_children
+from calque.transpiler.ir import pytrees
 
 _CALLS = re.compile(
     r" @ |\bnp\.(matmul|dot|vdot|inner|tensordot|einsum|convolve|correlate|linalg\.)"
@@ -27,6 +28,7 @@ _SPELLINGS = (
     ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads")  # NumPy's wheels
     + ("openblas_{}_num_threads64_", "openblas_{}_num_threads")
 )
+_NUMBERS = frozenset([float, bool, complex, np.float64, np.float32, np.complex128])
 FROM = 1 << 12  # elements of the largest array from which BLAS may use several threads
 
 
@@ -54,21 +56,29 @@ class Library:
             self.calls = 0
             self.write(self.before)
 
-    @contextmanager
-    def one_thread(self) -> Iterator[None]:
-        """Inside, there is one; the last of several calls at a time puts the number back."""
+    def enter(self) -> None:
+        """Begin a call on one thread."""
         with self.lock:
             self.calls += 1
             if self.calls == 1:
                 self.before = self.read()
                 self.write(1)
+
+    def leave(self) -> None:
+        """End a call on one thread; the last of several at a time puts the number back."""
+        with self.lock:
+            self.calls = max(0, self.calls - 1)
+            if self.calls == 0:
+                self.write(self.before)
+
+    @contextmanager
+    def one_thread(self) -> Iterator[None]:
+        """Inside, there is one."""
+        self.enter()
         try:
             yield
         finally:
-            with self.lock:
-                self.calls = max(0, self.calls - 1)
-                if self.calls == 0:
-                    self.write(self.before)
+            self.leave()
 
 
 @functools.cache
@@ -101,17 +111,19 @@ def on_measured_threads(program: Callable[..., Any]) -> Callable[..., Any]:
     paces: dict[int, Pace] = {}  # by the size of the largest array, in powers of two
 
     def on_one(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with blas.one_thread():
+        blas.enter()  # without a context manager, which takes longer than a small product
+        try:
             return program(*args, **kwargs)
+        finally:
+            blas.leave()
 
     def on_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return program(*args, **kwargs)
 
     @functools.wraps(program)
     def launch(*args: Any, **kwargs: Any) -> Any:
-        arrays = [a.size for a in args if type(a) is np.ndarray]
-        size = max(arrays, default=FROM)
-        if size < FROM and len(arrays) == len(args):
+        size = _largest((*args, *kwargs.values()) if kwargs else args)
+        if size < FROM:
             return program(*args, **kwargs)
         width = size.bit_length()
         if width not in paces:
@@ -119,3 +131,25 @@ def on_measured_threads(program: Callable[..., Any]) -> Callable[..., Any]:
         return paces[width].run(on_one, on_all, (args, kwargs))
 
     return launch
+
+
+def _largest(args: Sequence[Any]) -> int:
+    """The elements of the largest array of a call, or ``FROM`` where they cannot be told.
+
+    An integer may be the size of a matrix.
+
+    >>> _largest((np.ones(3), 2.0, 5)), _largest(([np.ones(9), np.ones(6)],)), _largest((100,))
+    (25, 9, 4096)
+    """
+    size = 0 if args else FROM
+    for value in args:
+        kind = type(value)
+        if kind is np.ndarray:
+            size = max(size, value.size)
+        elif kind is int:
+            size = max(size, min(value * value, FROM))
+        elif kind not in _NUMBERS:
+            leaves = pytrees.flatten(value)[0]
+            whole = len(leaves) == 1 and leaves[0] is value
+            size = max(size, FROM if whole else _largest(leaves) if leaves else 0)
+    return size

@@ -1,6 +1,6 @@
 """The table by exact shapes: the fast path of all calls, and what is left to check in it.
 
-It holds calls with nothing but arrays, numbers, flags and names, nested or not.
+It holds calls with nothing but arrays, numbers, flags and names, in containers and objects or not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call.addressed import addressed
-from calque.runtime.call.argument_keys import QuickKey, is_named, valued_key
+from calque.runtime.call.argument_keys import QuickKey, is_leaf, is_named, valued_key
 from calque.runtime.call.loading import Program, exact_key, is_equal, overlaps_itself
 from calque.transpiler.frontend.callables import code_of, default_of
 from calque.transpiler.frontend.guarding import is_unshadowed
@@ -83,7 +83,7 @@ class ExactShapes:
         values = (*args, *[kwargs[n] for n in names])
         if program.asks_memory or self.quick(values) is None:
             return
-        plain = all(type(a) not in (tuple, list, dict) for a in values)
+        plain = all(map(is_leaf, values))
         if not plain and (program.stored or program.known_leaves | program.asked_leaves):
             return
         if program.stored and (program.captures or names):

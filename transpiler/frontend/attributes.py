@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from functools import cached_property, partial
 from pathlib import PurePath
@@ -17,7 +16,7 @@ from calque.transpiler.frontend.machine import NEXT, Closure, Machine
 from calque.transpiler.frontend.methods import method_of
 from calque.transpiler.frontend.mixed_operations import attribute_of_mixed
 from calque.transpiler.frontend.outside_writes import attribute_written, place_of
-from calque.transpiler.frontend.paths import step
+from calque.transpiler.frontend.paths import static_member, step
 from calque.transpiler.frontend.values.iterables import FlatElements
 from calque.transpiler.frontend.values.kinds import attribute_of
 from calque.transpiler.frontend.values.mixed_numbers import MixedNumber
@@ -164,8 +163,8 @@ def _inherited(machine: Machine, value: Any, name: str, node: Any) -> Any:
 
 def guard_member(machine: Machine, owner: Any, name: str) -> None:
     """Add the guard that a method, property or function of ``owner`` stays the same object."""
-    read = step(inspect.getattr_static, machine.path_of(owner), name, None)
-    machine.guards.append(Guard(read, inspect.getattr_static(owner, name, None)))
+    read = step(static_member, machine.path_of(owner), name)
+    machine.guards.append(Guard(read, static_member(owner, name)))
 
 
 def is_library_object(value: Any) -> bool:

@@ -9,6 +9,7 @@ state cannot be told (a lock, what C keeps to itself) is refused where Python re
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import enum
 import functools
 import sys
@@ -32,7 +33,11 @@ import numpy as np
 from calque.transpiler.ir.builder import Array
 
 _CALLED = (FunctionType, BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, CodeType)
-_NAMED = (type, ModuleType, enum.Enum, np.ufunc, property, GetSetDescriptorType, *_CALLED)
+_FIELD_KIND: type = type(dataclasses._FIELD)  # type: ignore[attr-defined]  # three constants
+_NAMED = (
+    *(type, ModuleType, enum.Enum, np.ufunc, property, GetSetDescriptorType, _FIELD_KIND),
+    *_CALLED,
+)
 _VALUES = (bool, int, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, np.dtype)
 _LIBRARY = sys.stdlib_module_names | {"builtins", "numpy", "scipy"}
 _ATTRIBUTES_ALONE = (SimpleNamespace, argparse.Namespace)  # read as instances of the user's classes
