@@ -63,3 +63,43 @@ def test_what_is_stored_into_is_read_when_it_is_due():
         assert np.allclose(calque.jit(fn)(x.copy()), fn(x.copy()), rtol=1e-14)
     for c in (1.0, -1.0):
         assert np.allclose(calque.jit(in_an_arm)(x[:, 0], c), in_an_arm(x[:, 0], c), rtol=1e-14)
+
+
+def turned(r, x, s):
+    """A rotation of a point, by vectors of three numbers."""
+    square = r @ r
+    if square > 0.0:
+        theta = np.sqrt(square)
+        k = r / theta
+        y = x * np.cos(theta) + np.cross(k, x) * np.sin(theta) + k * (k @ x) * (1.0 - np.cos(theta))
+    else:
+        y = x + np.cross(r, x)
+    return s * y[:2] / y[2]
+
+
+def test_units_by_all_arguments_are_made_once_before_the_lanes():
+    """The unit tangents of several arguments are as long as all of them together."""
+    rng = np.random.default_rng(5)
+    r, x, s = rng.normal(size=(6, 3)), rng.normal(size=(6, 3)) + 3.0, rng.normal(size=6)
+    r[2] = 0.0
+    forward = calque.jit(calque.vmap(calque.jacfwd(turned, argnums=(0, 1, 2))))
+    launcher = calque.source(forward, r, x, s, stage="kernels").partition("_jit(")[2]
+    assert "for " not in launcher and launcher.count("np.eye(") == 1
+    reverse = calque.vmap(calque.jacrev(turned, argnums=(0, 1, 2)))(r, x, s)
+    for found, other in zip(forward(r, x, s), reverse, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-12)
+
+
+def changed_units(x, n):
+    total = 0.0
+    for k in range(n):
+        e = np.eye(x.size + 2)
+        e[k, k] = x[0] * k
+        total += np.sum(e[: x.size, : x.size] @ x)
+    return total
+
+
+def test_a_unit_that_is_stored_into_is_copied_in_each_iteration():
+    x = np.linspace(0.5, 1.0, 4)
+    for n in (0, 1, 5):
+        assert np.isclose(calque.jit(changed_units)(x, n), changed_units(x, n), rtol=1e-14)

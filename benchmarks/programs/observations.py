@@ -195,4 +195,53 @@ def rows():
             )
 
 
-ROWS = list(rows())
+def turned(r, x):
+    square = np.dot(r, r)
+    if square > 0.0:
+        theta = np.sqrt(square)
+        w = r / theta
+        turned = x * np.cos(theta) + np.cross(w, x) * np.sin(theta)
+        return turned + w * (np.dot(w, x) * (1.0 - np.cos(theta)))
+    return x + np.cross(r, x)
+
+
+def of_three(camera, point, weight):
+    """A camera, a point and a weight as three arguments, in vectors."""
+    y = turned(camera[:3], point - camera[3:6])
+    p = y[:2] / y[2]
+    r2 = np.dot(p, p)
+    factor = camera[6] * (1.0 + camera[9] * r2 + camera[10] * r2 * r2)
+    return weight * (p * factor + camera[7:9])
+
+
+def of_three_jax(camera, point, weight):
+    r, x = camera[:3], point - camera[3:6]
+    square = jnp.dot(r, r)
+    large = square > 0.0
+    theta = jnp.sqrt(jnp.where(large, square, 1.0))
+    w = r / theta
+    y = x * jnp.cos(theta) + jnp.cross(w, x) * jnp.sin(theta)
+    y = y + w * (jnp.dot(w, x) * (1.0 - jnp.cos(theta)))
+    y = jnp.where(large, y, x + jnp.cross(r, x))
+    p = y[:2] / y[2]
+    r2 = jnp.dot(p, p)
+    factor = camera[6] * (1.0 + camera[9] * r2 + camera[10] * r2 * r2)
+    return weight * (p * factor + camera[7:9])
+
+
+def three_observations(rng, n):
+    (P,) = observations(rng, n)
+    return P[:, :11].copy(), P[:, 11:14].copy(), P[:, 14].copy()
+
+
+def rows_of_three():
+    for mode in ("jacfwd", "jacrev"):
+        yield Row(
+            f"reprojection, three arguments, {mode}",
+            calque.vmap(getattr(calque, mode)(of_three, argnums=(0, 1, 2))),
+            jax.vmap(getattr(jax, mode)(of_three_jax, argnums=(0, 1, 2))),
+            *(three_observations, 4, 32_000, calque.vmap(of_three)),
+        )
+
+
+ROWS = [*rows(), *rows_of_three()]

@@ -14,7 +14,7 @@ be compiled with Numba's allocation of arrays, and to return ``b``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from calque.transpiler.ir import core
@@ -23,6 +23,7 @@ from calque.transpiler.ir.effects import is_size, is_store
 from calque.transpiler.ir.phases import label
 from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.creation import constant, empty, full
+from calque.transpiler.primitives.elementwise import add
 from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.shapes import flat, reshape
 
@@ -111,13 +112,13 @@ def _creations_before(
     for block in _blocks(outer):
         rest: list[Statement] = []
         if block is outer.body:
-            sizes |= _sizes_of_others(outer)
+            sizes = _sizes_of_others(outer, sizes)
         for s in block.statements:
             known = isinstance(s, Apply) and _is_known(s, sizes if block is outer.body else set())
             if not isinstance(s, Apply) or not known or can_compile(s):
                 rest.append(s)
                 continue
-            asked = [t for t in rest if not _read(s).isdisjoint(t.outs)]
+            asked = _behind(s, rest)
             rest = [t for t in rest if t not in asked]
             made += asked
             if s.out in changing:
@@ -134,14 +135,40 @@ def _is_known(s: Apply, sizes: set[Var]) -> bool:
 
 
 def _sizes(statements: Iterable[Statement]) -> set[Var]:
-    """The variables that statements set to sizes of arrays, which are nonnegative."""
-    return {s.out for s in statements if is_size(s)}
+    """The variables that are sizes of arrays, or sums of sizes, which are nonnegative."""
+    found: set[Var] = set()
+    for s in statements:
+        if is_size(s) or (isinstance(s, Apply) and _is_sum(s, found)):
+            found.add(s.out)
+    return found
 
 
-def _sizes_of_others(loop: For | While) -> set[Var]:
-    """Sizes of arrays from before a loop, which its body asks for."""
+def _is_sum(s: Apply, sizes: set[Var]) -> bool:
+    """True if a statement adds sizes, and integers that are not negative."""
+    terms = (a in sizes if isinstance(a, Var) else isinstance(a, int) and a >= 0 for a in s.args)
+    return s.primitive is add and s.out.type.weak and all(terms)
+
+
+def _sizes_of_others(loop: For | While, before: set[Var]) -> set[Var]:
+    """Sizes of arrays from before a loop, which its body asks for or adds."""
     inside = core.defined_vars(loop.body) | {*loop.phis}
-    return _sizes(s for s in loop.body.statements if inside.isdisjoint(_read(s)))
+    found = set(before)
+    for s in loop.body.statements:
+        if is_size(s) and inside.isdisjoint(_read(s)):
+            found.add(s.out)
+        elif isinstance(s, Apply) and _is_sum(s, found):
+            found.add(s.out)
+    return found
+
+
+def _behind(s: Statement, statements: Sequence[Statement]) -> list[Statement]:
+    """The statements that compute what ``s`` reads, in order."""
+    needed, found = _read(s), []
+    for t in reversed(statements):
+        if not needed.isdisjoint(t.outs):
+            found.append(t)
+            needed |= _read(t)
+    return found[::-1]
 
 
 def _not_only_read(loop: For | While) -> set[Any]:
