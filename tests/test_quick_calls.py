@@ -201,3 +201,13 @@ def test_small_products_beside_numbers_leave_the_threads_of_blas_alone(monkeypat
     assert launch(small, 2.0) == launch(Peak(1.0, small), 3, [2.0], x=small) == 4
     assert launch(small, large) == launch(Peak(1.0, large)) == launch(small, x=large) == 1
     assert launch() == launch(100) == launch(object()) == 1
+
+
+def test_numpys_own_makers_are_not_compared_at_each_call() -> None:
+    def made(x: Any) -> Any:
+        return np.sum(np.r_[x, x]) + np.sum(np.mgrid[0:2, 0:2] * x[np.s_[:2]])
+
+    jitted = calque.jit(made)
+    np.testing.assert_allclose(jitted(X), made(X))
+    guards = jitted.program(X).guards
+    assert not any(getattr(path.operation, "__name__", "") == "state" for path, _ in guards)

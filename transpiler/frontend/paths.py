@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import GetSetDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 _ABSENT: Any = object()
+_PLAIN_DICTS = (GetSetDescriptorType, MemberDescriptorType)  # of an instance's own attributes
 
 
 class Path:
@@ -93,7 +94,7 @@ def static_member(owner: Any, name: str) -> Any:
         if found is _ABSENT and name in members:
             found = members[name]
         own = members.get("__dict__")
-        if own is not None and type(own) is not GetSetDescriptorType:
+        if own is not None and type(own) not in _PLAIN_DICTS:
             return inspect.getattr_static(owner, name, None)
     try:
         held = dict.get(object.__getattribute__(owner, "__dict__"), name, _ABSENT)

@@ -175,18 +175,30 @@ class Schedule:
                     found = rule([wrap(a) for a in s.args], s.params, self.depth > 0)
                 except (CalqueError, SpecializationNeeded):
                     found = None
-            last = parts.statements[-1] if parts.statements else None
-            if not isinstance(last, Apply | For) or last.outs[0] is not atom(found):
+            if not self._takes_over(s, parts, found):
                 made.append(s)
                 continue
-            _rename(parts, last.outs[0].name, s.outs[0].name)
-            last.outs = (*s.outs, *last.outs[1:])
-            self.builder.definitions[s.outs[0]] = last
             label(parts.statements, s.phase)
             own = (p for p in parts.statements if isinstance(p, Apply))
             self.composed.update(id(p) for p in own if p.primitive is s.primitive)
             pending += parts.statements[::-1]
         block.statements[:] = made
+
+    def _takes_over(self, s: Apply, parts: Block, found: Any) -> bool:
+        """Let the statements that compute a decomposition define the results of ``s``."""
+        results = [atom(f) for f in found] if isinstance(found, tuple) else [atom(found)]
+        made = {t.outs[0]: t for t in parts.statements if isinstance(t, Apply | For)}
+        if len({*results}) < len(results) or not made.keys() >= {*results}:
+            return False
+        last = parts.statements[-1]
+        if len(results) == 1 and last.outs[0] is not results[0]:
+            return False
+        for result, out in zip(results, s.outs, strict=True):
+            _rename(parts, result.name, out.name)
+            own = made[result]
+            own.outs = (out, *own.outs[1:])
+            self.builder.definitions[out] = own
+        return True
 
     def _allows(self, s: Apply) -> bool:
         return self.allowed(s) and agree(s, self.builder)

@@ -19,6 +19,7 @@ from calque.transpiler.primitives import (
     diagonals,
     indexing,
     joining,
+    ranges,
     reductions,
     shapes,
 )
@@ -186,9 +187,11 @@ def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 
 def is_computed(x: Any) -> bool:
-    """True if an array is the result of an elementwise operation."""
+    """True if an array is the result of an elementwise operation, or a copy."""
     made = definition(x) if type_of(x).ndim else None
-    return made is not None and made.primitive.kind == "elementwise"
+    return made is not None and (
+        made.primitive.kind == "elementwise" or made.primitive is indexing.copy
+    )
 
 
 def is_small_factorization(args: Sequence[Any]) -> bool:
@@ -225,6 +228,22 @@ def _reshape(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 @composed(shapes.flatten, shapes.flat)
 def _flattened(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
     return _reshape((args[0], -1), params, looping)
+
+
+@composed(ranges.meshgrid)
+def _meshgrid(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """Each grid is its axis, repeated along all others."""
+    types = ranges.meshgrid.infer(*args, **params)
+    sizes = {ranges.grid_axis(k, params["indexing"]): a.size for k, a in enumerate(args)}
+    shape = [sizes[axis] for axis in range(len(args))]
+    found = []
+    for k, (x, t) in enumerate(zip(args, types, strict=True)):
+        if type_of(x).ndim != 1:
+            return None
+        own = ranges.grid_axis(k, params["indexing"])
+        wide = x[tuple(slice(None) if axis == own else None for axis in range(t.ndim))]
+        found.append(apply(indexing.copy, apply(shapes.broadcast_to, wide, *shape)))
+    return tuple(found)
 
 
 # masks

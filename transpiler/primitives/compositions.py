@@ -215,11 +215,22 @@ def np_grid(grid: Any, key: Any) -> Any:
     """``np.mgrid`` and ``np.ogrid``: the coordinates of a box, written as slices."""
     if not isinstance(key, tuple):
         return _counted(key, False)
+    if not grid.sparse and len(key) > 1 and all(map(_is_plain, key)):
+        return FUNCTIONS[np.indices](tuple(k.stop for k in key))
     axes = [_counted(k, True) for k in key]
     dtype = np.result_type(*[a.dtype for a in axes])
     axes = [FUNCTIONS["cast"](a, dtype) for a in axes]
     made = FUNCTIONS[np.meshgrid](*axes, indexing="ij", sparse=grid.sparse)
     return tuple(made) if grid.sparse else np.stack(made)
+
+
+def _is_plain(piece: slice) -> bool:
+    """True for a slice of Python's integers from 0, as many as there are, one by one."""
+    t = type_of(operand(piece.stop))
+    counts = t.weak and t.dtype.kind == "i" and current().dims.nonnegative(
+        current().dim_of(piece.stop)
+    )
+    return counts and piece.start in (None, 0) and piece.step in (None, 1)
 
 
 def _counted(piece: slice, one_of_many: bool) -> Array:

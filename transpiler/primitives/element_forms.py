@@ -23,12 +23,15 @@ from calque.transpiler.primitives import (
     creation,
     diagonals,
     elementwise,
+    ranges,
     reductions,
     shapes,
 )
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.elementwise import where
 from calque.transpiler.primitives.indexing import copy, getitem
 from calque.transpiler.primitives.products import outer
+from calque.transpiler.primitives.rearranging import roll
 from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.sorting import searchsorted
 
@@ -137,7 +140,7 @@ def _outer(read: Read, args: Sequence[Any], params: dict[str, Any], index: Seque
     return read(a, index[:1]) * read(b, index[1:])
 
 
-@element_of(elementwise.where)
+@element_of(where)
 def _where(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
     test, a, b = (read(x, index) for x in args)
     return FUNCTIONS[np.where](test, a, b)
@@ -148,6 +151,18 @@ def _arange(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequ
     start, _, step = args
     found = index[0] if is_number(step, 1) else index[0] * step
     return FUNCTIONS["cast"](found if is_number(start, 0) else start + found, params["dtype"])
+
+
+@element_of(ranges.indices)
+def _indices(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    first, *place = index
+    found = place[-1]
+    if isinstance(first, int):
+        found = place[first]
+    else:
+        for k, i in reversed(list(enumerate(place[:-1]))):
+            found = apply(where, first == k, i, found, of_number=True)
+    return FUNCTIONS["cast"](found, params["dtype"])
 
 
 def is_number(value: Any, number: int) -> bool:
@@ -202,6 +217,38 @@ def _diag(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequen
         raise NotImplementedError("a read outside the vector")
     i, j = index
     return FUNCTIONS[np.where](i == j, read(x, [i]), type_of(x).dtype.type(0))
+
+
+@element_of(roll)
+def _roll(read: Read, args: Sequence[Any], params: dict[str, Any], index: Sequence[Any]) -> Any:
+    """The element that a shift brings here; what it pushes over the end comes in at the start."""
+    x, *shifts = args
+    if any(type_of(k).ndim or type_of(k).dtype.kind not in "iu" for k in shifts):
+        raise NotImplementedError("np.roll says what is no shift")
+    dims, axes = type_of(x).dims, params["axis"]
+    if axes is None:
+        if len(dims) > 1 or len(shifts) > 1:
+            raise NotImplementedError("np.roll flattens")
+        axes = (0,)
+    place = list(index)
+    for axis, shift in zip(axes, shifts * len(axes), strict=False):
+        place[axis] = _rolled(read, place[axis], shift, dims[axis])
+    return read(x, place)
+
+
+def _rolled(read: Read, i: Any, shift: Any, dim: Any) -> Any:
+    """The place along an axis from which an element comes, in a loop over elements that exist."""
+    if _is_one(dim):
+        return i
+    size = read.size(dim)
+    if not isinstance(shift, int) or not (abs(shift) <= 1 or _holds(dim - abs(shift))):
+        shift = np.remainder(FUNCTIONS["cast"](shift, np.dtype("i8")), size)  # raises nothing
+    if isinstance(shift, int) and shift <= 0:
+        ahead = _plus(i, -shift)
+        return apply(where, ahead < size, ahead, 0 if shift == -1 else ahead - size, of_number=True)
+    back = i - shift
+    around = size - 1 if is_number(shift, 1) else back + size
+    return apply(where, i >= shift, back, around, of_number=True)
 
 
 @element_of(searchsorted)

@@ -290,14 +290,15 @@ def np_ix_(*sequences: Any) -> tuple[Array, ...]:
     return tuple(found)
 
 
-def _grid_axis(k: int, indexing: str) -> int:
+def grid_axis(k: int, indexing: str) -> int:
+    """The axis of a grid along which its k-th coordinate changes."""
     return 1 - k if indexing == "xy" and k < 2 else k
 
 
 def _infer_meshgrid(*axes: Any, indexing: str) -> tuple[ArrayType, ...]:
     dims: list[Any] = [1] * len(axes)
     for k, x in enumerate(axes):
-        dims[_grid_axis(k, indexing) if len(axes) > 1 else k] = product_dim(x.dims)
+        dims[grid_axis(k, indexing) if len(axes) > 1 else k] = product_dim(x.dims)
     return tuple(ArrayType(x.dtype, tuple(dims)) for x in axes)
 
 
@@ -314,7 +315,7 @@ def _meshgrid_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> Any:
 def _meshgrid_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     found: list[Any] = []
     for k, (bar, x) in enumerate(zip(cotangents, args, strict=True)):
-        own = _grid_axis(k, params["indexing"])
+        own = grid_axis(k, params["indexing"])
         others = tuple(a for a in range(len(args)) if a != own)
         found.append(None if bar is None else np.reshape(np.sum(bar, axis=others), x.shape))
     return tuple(found)
@@ -356,5 +357,5 @@ def np_meshgrid(*axes: Any, copy: bool = True, sparse: bool = False, indexing: s
 
 def _open_grid(x: Array, k: int, count: int, indexing: str) -> Array:
     shape: list[Any] = [1] * count
-    shape[_grid_axis(k, indexing) if count > 1 else k] = x.size
+    shape[grid_axis(k, indexing) if count > 1 else k] = x.size
     return x.reshape(tuple(shape)).copy()

@@ -34,9 +34,10 @@ from calque.transpiler.ir.builder import Array
 
 _CALLED = (FunctionType, BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, CodeType)
 _FIELD_KIND: type = type(dataclasses._FIELD)  # type: ignore[attr-defined]  # three constants
+_INDEXED = {type(maker) for maker in (np.mgrid, np.ogrid, np.r_, np.c_, np.s_)}
 _NAMED = (
     *(type, ModuleType, enum.Enum, np.ufunc, property, GetSetDescriptorType, _FIELD_KIND),
-    *_CALLED,
+    *(*_CALLED, *_INDEXED),
 )
 _VALUES = (bool, int, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, np.dtype)
 _LIBRARY = sys.stdlib_module_names | {"builtins", "numpy", "scipy"}
