@@ -20,10 +20,10 @@ from numpy_programs import on_jax, waiting
 import calque
 import measuring
 from measuring import copied, shown
-from programs import adaptive, contractions, observations, periodic, recurrences, sweeps
+from programs import adaptive, contractions, observations, recurrences, sweeps, windows
 from programs.family import Row
 
-FAMILIES = (observations, recurrences, adaptive, sweeps, contractions, periodic)
+FAMILIES = (observations, recurrences, adaptive, sweeps, contractions, windows)
 RESULTS = Path(__file__).resolve().parent / "results" / "families.md"
 ROWS = [row for family in FAMILIES for row in family.ROWS]
 

@@ -237,7 +237,11 @@ class Dims(Quotients):
         gaps = (self.resolve(exact - f) for f in self._facts_on(dim_symbols(exact)))
         if any(self._holds_now(gap) and self._assume(gap) for gap in gaps):
             return True
-        return self._assume(self._lower_bound(exact, 8))
+        least = self._lower_bound(exact, 8)
+        by_dividends = self.without_floors(least)
+        return self._assume(least) or (
+            by_dividends != least and self._holds_now(by_dividends) and self._assume(by_dividends)
+        )
 
     def _is_assumed(self, dim: DimLike) -> bool:
         """True if an assumption made before implies ``dim >= 0``."""
@@ -260,6 +264,17 @@ class Dims(Quotients):
         """True if more than ranges is known of the symbols of ``dim``."""
         symbols = dim_symbols(dim)
         return not symbols.isdisjoint(self.floors) or bool(self._facts_on(symbols))
+
+    def least_holds_now(self, dim: DimLike) -> bool:
+        """True if the least value of ``dim`` in loops depends on arguments alone, and is >= 0 now.
+
+        >>> dims, n, i = Dims({"n"}), symbol("n"), symbol("i")
+        >>> dims.ranges["i"] = (-2, n - 1)
+        >>> dims.least_holds_now(n + i), dims.least_holds_now(symbol("k"))
+        (True, False)
+        """
+        least = self.without_floors(self._lower_bound(self.resolve(dim), 8))
+        return dim_symbols(least) <= self.arguments and self._holds_now(least)
 
     def _holds_now(self, dim: DimLike) -> bool:
         """True if ``dim >= 0`` in the call at hand, or if its value there is not known."""

@@ -69,6 +69,21 @@ class Quotients:
             abs(c) == 1 for s, c in difference.terms if s in inner
         )
 
+    def without_floors(self, dim: DimLike) -> DimLike:
+        """An expression in dividends that is nonnegative only where ``dim`` is.
+
+        >>> n, half = symbol("n"), symbol("half")
+        >>> quotients = Quotients(floors={"half": (n, 2)})
+        >>> str(quotients.without_floors(half - 3)), str(quotients.without_floors(4 - half))
+        ('n - 7', '-n + 8')
+        """
+        for name in sorted(dim_symbols(dim) & self.floors.keys()):
+            dividend, divisor = self.floors[name]
+            factor = dict(dim.terms)[name] if isinstance(dim, Dim) else 0
+            least = dividend - (divisor - 1) if factor > 0 else dividend
+            dim = divisor * (dim - factor * symbol(name)) + factor * least
+        return dim
+
     def beyond_arguments(self, dim: DimLike) -> set[str]:
         """The symbols that arguments' sizes do not determine, affinely or by quotients."""
         found = set()

@@ -27,6 +27,9 @@ def slice_length(
     if first is not None and last is not None:
         if dims.assume_nonnegative(first, size - last, last - first):
             return _steps(dims, last - first, step)
+        count = _steps_without_rest(last - first, step)
+        if count is not None and dims.assume_nonnegative(first, count, size - 1 - (last - step)):
+            return count
         if dims.nonnegative(first) and dims.nonnegative(size - last):
             return _steps(dims, _positive_part(dims, last - first), step)
     return dims.unknown(size, start, stop, step)
@@ -53,8 +56,22 @@ def _position(dims: Dims, size: DimLike, bound: DimLike) -> DimLike | None:
 
 
 def _is_positive_argument(dims: Dims, bound: DimLike) -> bool:
-    """``n - 1`` and the like, when n is an argument's size: assumed not to be negative."""
-    return dim_symbols(bound) <= dims.arguments and dims.assume_nonnegative(bound)
+    """``n - 1`` and ``i + n - 1``, where n is an argument's size: assumed not to be negative.
+
+    Where counters of loops take part, only if that is so in the call at hand.
+    """
+    if not dim_symbols(bound) <= dims.arguments and not dims.least_holds_now(bound):
+        return False
+    return dims.assume_nonnegative(bound)
+
+
+def _steps_without_rest(length: DimLike, step: int) -> DimLike | None:
+    """The number of steps in a length that is a multiple of them; None if it may have a rest."""
+    if isinstance(length, int) or step == 1 or any(c % step for _, c in length.terms):
+        return None
+    if length.const % step:
+        return None
+    return make_dim(length.const // step, {s: c // step for s, c in length.terms})
 
 
 def _steps(dims: Dims, length: DimLike, step: int) -> DimLike:

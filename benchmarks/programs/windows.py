@@ -1,4 +1,4 @@
-"""Time steps with periodic neighbours by `np.roll`, and models on grids of coordinates."""
+"""Arrays seen through windows: periodic neighbours, shifted images, grids of coordinates."""
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +66,23 @@ def photometry_jax(star, image):
     return jnp.sum((image - model) ** 2)
 
 
+def convolution(x, w):
+    """An image by channels, a shift at a time."""
+    count, channels, rows, columns = w.shape
+    high, wide = x.shape[1] - rows + 1, x.shape[2] - columns + 1
+    out = np.zeros((count, high, wide))
+    for o in range(count):
+        for c in range(channels):
+            for i in range(rows):
+                for j in range(columns):
+                    out[o] += w[o, c, i, j] * x[c, i : i + high, j : j + wide]
+    return np.sum(out**2)
+
+
+def convolution_jax(x, w):
+    return jnp.sum(lax.conv(x[None], w, (1, 1), "VALID") ** 2)
+
+
 def row(name, function, twin, arguments, small, large, wrt=0):
     return Row(
         *(name, calque.grad(function, argnums=wrt), jax.grad(twin, argnums=wrt), arguments),
@@ -81,6 +98,11 @@ ROWS = [
     row(
         *("reaction, roll", reaction, reaction_jax),
         *(lambda rng, n: (rng.random((n, n)), rng.random((n, n)), 30), 4, 128, (0, 1)),
+    ),
+    row(
+        *("convolution, by channel", convolution, convolution_jax),
+        lambda rng, n: (rng.normal(size=(n, 4 * n, 4 * n)), rng.normal(size=(n, n, 3, 3))),
+        *(2, 8, (0, 1)),
     ),
     row(
         *("photometry, grid", photometry, photometry_jax),
