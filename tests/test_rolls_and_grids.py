@@ -1,4 +1,4 @@
-"""`np.roll` and grids of coordinates in kernels: no array is made of them, and no loop is Python's."""
+"""`np.roll`, padding and grids of coordinates in kernels: no array is made of them."""
 
 from __future__ import annotations
 
@@ -193,3 +193,30 @@ def test_axes_of_a_grid_have_slopes() -> None:
     inner = np.cos(x * y[:, None] + x)
     np.testing.assert_allclose(found[0], np.sum(inner * (y[:, None] + 1.0), axis=0))
     np.testing.assert_allclose(found[1], np.sum(inner * x, axis=1))
+
+
+# padding
+
+
+def padded(x, v):
+    return np.pad(x * x, ((1, 2), (0, 3)), constant_values=v) ** 2, np.pad(x[0], 2)
+
+
+def differences(x, v):
+    return np.diff(np.exp(x), axis=0), v * np.trapezoid(np.sin(x), x, axis=1)
+
+
+@pytest.mark.parametrize("program", [padded, differences], ids=lambda f: f.__name__)
+def test_padding_is_a_store_into_a_filled_array(program: Any) -> None:
+    def loss(x: Any, v: Any) -> Any:
+        return sum(np.sum(np.cos(part)) for part in program(x, v))
+
+    slopes, plain = (form(calque.grad(loss, argnums=(0, 1))) for form in (calque.jit, lambda f: f))
+    for shape in ((3, 4), (1, 1), (2, 1), (1, 3)):
+        x = RNG.normal(size=shape)
+        for found, other in zip(calque.jit(program)(x, 0.5), program(x, 0.5), strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-14)
+        for found, other in zip(slopes(x, 0.5), plain(x, 0.5), strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-12, atol=1e-14)
+    text = calque.source(slopes, RNG.normal(size=(3, 4)), 0.5, stage="kernels")
+    assert "np.pad" not in "".join(line for line in text.splitlines() if "#" not in line)

@@ -15,6 +15,7 @@ import calque
 from calque.transpiler.primitives.special import SPECIAL
 
 special, stats = pytest.importorskip("scipy.special"), pytest.importorskip("scipy.stats")
+linalg = pytest.importorskip("scipy.linalg")
 no_fallback = pytest.mark.filterwarnings("error::calque.runtime.call.fallback.JitFallback")
 
 EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.25, 2.5, -2.5, 30.0, np.inf, -np.inf, np.nan])
@@ -215,3 +216,24 @@ import numpy as np, saved
 print(repr(float(saved.looped_jit(1.5, np.linspace(0.1, 4.0, 30)))))
 """
     np.testing.assert_allclose(float(script(code).split()[0]), looped(1.5, x), rtol=1e-13)
+
+
+def propagated(t, rates, x):
+    total = 0.0
+    for k in range(t.shape[0]):
+        total += np.sum(np.log(linalg.expm(rates * t[k]) @ x))
+    return total
+
+
+def test_the_slope_of_a_small_exponential_is_part_of_a_larger_one() -> None:
+    rng = np.random.default_rng(6)
+    slopes = calque.jit(calque.grad(propagated, argnums=(0, 1)))
+    for n, block in ((1, True), (4, True), (40, False)):
+        t, rates, x = rng.uniform(0.1, 0.5, 3), rng.random((n, n)) / n, rng.random((n, 2))
+        text = calque.source(slopes, t, rates, x, stage="kernels")
+        assert ("expm_frechet" in text) is not block
+        plain = calque.grad(propagated, argnums=(0, 1))(t, rates, x)
+        for found, other in zip(slopes(t, rates, x), plain, strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-11)
+        single = rates.astype(np.float32)
+        assert slopes(t, single, x)[1].dtype == np.float32

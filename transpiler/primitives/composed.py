@@ -171,10 +171,15 @@ def _diff(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
 
 @composed(pad)
 def _pad(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
-    """Padding by a constant within loops: the array between two filled arrays."""
+    """Padding by a constant: the array within a filled one, or in loops between two."""
     x, value = args
-    if not looping or params["mode"] != "constant":
+    if params["mode"] != "constant":
         return None
+    if not looping:
+        sizes = [n + before + after for n, (before, after) in zip(x.shape, params["widths"])]
+        whole = apply(creation.full, value, *sizes, dtype=x.dtype)
+        whole[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, params["widths"]))] = x
+        return Array(whole.atom)
     for axis, widths in enumerate(params["widths"]):
         parts = [x]
         for width, place in zip(widths, (0, 2), strict=True):

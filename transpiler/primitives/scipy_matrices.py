@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from calque.transpiler.errors import ShapeError, UnsupportedFunction
-from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current
+from calque.transpiler.ir.builder import FUNCTIONS, OPERATORS, Array, current, type_of
 from calque.transpiler.primitives.base import apply, opaque, zeros_like
 from calque.transpiler.primitives.linalg import transposed
 from calque.transpiler.primitives.matrix_signatures import linalg_dtype
+from calque.transpiler.primitives.record import rule_of
 from calque.transpiler.primitives.sampling import Drawn, case, cases
 from calque.transpiler.primitives.scipy_linalg import matrix, scipys
 from calque.transpiler.primitives.scipy_modules import means
@@ -69,6 +71,25 @@ frechet = opaque(
     vjp=_frechet_vjp,
     samples=cases(case((3, 3), (3, 3)), case((1, 1), (1, 1)), case(_SINGLE, _SINGLE)),
 )
+
+_BLOCK = 1 << 10  # elements up to which one larger exponential beats SciPy's Python
+
+
+@rule_of("lowering")(frechet)
+def _in_block(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """The derivative at a small matrix: the upper right of ``expm([[a, e], [0, a]])``."""
+    a, e = args
+    if a.ndim != 2 or not current().dims.are_small(type_of(a).dims, _BLOCK):
+        return None
+    n, double = a.shape[0], frechet.infer(*args).dtype
+    whole = FUNCTIONS[np.zeros]((2 * n, 2 * n), double)
+    for part, rows, columns in (
+        *((a, slice(None, n), slice(None, n)), (a, slice(n, None), slice(n, None))),
+        (e, slice(None, n), slice(n, None)),
+    ):
+        whole[rows, columns] = part
+    return np.copy(apply(expm, whole)[:n, n:])
+
 
 expm = opaque(
     "linalg.expm",
