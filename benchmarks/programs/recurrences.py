@@ -66,6 +66,38 @@ def lstm_jax(W, U, b, xs):
     return jnp.sum(states**2)
 
 
+def _rows(x, h, c, W, U, b, xp):
+    gates = x @ W + h @ U + b
+    n = h.shape[1]
+    forget, take, give = (1.0 / (1.0 + xp.exp(-gates[:, k * n : (k + 1) * n])) for k in range(3))
+    c = forget * c + take * xp.tanh(gates[:, 3 * n :])
+    return give * xp.tanh(c), c
+
+
+def lstm_batch(W, U, b, xs):
+    """Four sequences at a time."""
+    h, c = np.zeros((xs.shape[1], U.shape[0])), np.zeros((xs.shape[1], U.shape[0]))
+    states = []
+    for x in xs:
+        h, c = _rows(x, h, c, W, U, b, np)
+        states.append(h)
+    return np.sum(np.stack(states) ** 2)
+
+
+def lstm_batch_jax(W, U, b, xs):
+    def step(both, x):
+        both = _rows(x, *both, W, U, b, jnp)
+        return both, both[0]
+
+    zeros = jnp.zeros((xs.shape[1], U.shape[0]))
+    return jnp.sum(lax.scan(step, (zeros, zeros), xs)[1] ** 2)
+
+
+def batch_arguments(rng, n):
+    W, U, b, _ = lstm_arguments(rng, n)
+    return W.T.copy(), U.T.copy(), b, rng.normal(size=(50, 4, n))
+
+
 def lstm_arguments(rng, n):
     return (
         rng.normal(size=(4 * n, n)) / np.sqrt(n),
@@ -325,6 +357,7 @@ ROWS = [
         gradient(f.__name__.replace("_", ", "), f, lstm_jax, lstm_arguments, 3, n, (0, 1, 2))
         for f, n in ((lstm_stores, 14), (lstm_list, 14), (lstm_list_over, 14))
     ),
+    gradient("lstm, batch", lstm_batch, lstm_batch_jax, batch_arguments, 3, 64, (0, 1, 2)),
     *(
         gradient(f.__name__.replace("_", ", "), f, ode_jax, ode_arguments, 3, 100, (0, 1))
         for f in (ode_stores, ode_list)

@@ -260,11 +260,13 @@ class Iterations:
         return tuple(items)
 
     def all_parts(self, part: Section) -> Any:
-        """The vectors that all iterations read, as the rows of a matrix."""
+        """The sections that all iterations read, along a first axis: of vectors, a matrix."""
         array, index = self.outside(part.read.args[0]), self.index_of_all(part)
         whole = array[index] if index else array
         before = sum(isinstance(i, slice) for i in part.items[: part.axis])
-        return np.moveaxis(whole, before, 0) if before > 1 else whole.T if before else whole
+        if before and len(whole.dims) == 2:
+            return whole.T
+        return np.moveaxis(whole, before, 0) if before else whole
 
     def _outside(self, item: Any) -> Any:
         if not isinstance(item, slice):

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, For, Function, Statement
 from calque.transpiler.ir.dead_code import remove_dead_code
@@ -31,8 +33,10 @@ from calque.transpiler.loops.products.array_sections import Iterations, Section
 from calque.transpiler.loops.products.contractions import (
     PRODUCTS,
     Operand,
+    are_few,
     axes_of,
     contract,
+    multiplies_matrices,
     worth_a_product,
 )
 
@@ -83,6 +87,8 @@ def _before(loop: For, builder: Builder) -> list[Statement] | Refused:
 def _read_instead(s: Apply, iterations: Iterations) -> Block | Refused:
     """The statements that read the product, which the open block computes; or why it stays."""
     here = (s.origin,)
+    if multiplies_matrices(s):
+        return _matrix_instead(s, iterations)
     axes_of_both = axes_of(s)
     if s.out.type.ndim != 1 or axes_of_both is None:
         return Refused("{0} is no product of a row and a matrix", here)
@@ -110,6 +116,25 @@ def _read_instead(s: Apply, iterations: Iterations) -> Block | Refused:
     return _named(reading, found, s)
 
 
+def _matrix_instead(s: Apply, iterations: Iterations) -> Block | Refused:
+    """The same for ``x[t] @ W`` with a few rows in each iteration: all rows are one matrix's."""
+    here, (rows, matrix) = (s.origin,), s.args
+    part = iterations.part(rows)
+    if part is None or not iterations.is_steady(matrix):
+        return Refused("{0} multiplies no rows that the counter selects by an unchanged one", here)
+    builder, few = iterations.builder, rows.type.dims[0]
+    if not are_few(few, builder):
+        return Refused("{0} multiplies matrices that are large in each iteration", here)
+    not_worth = _not_worth(s, part, s.out.type.dims[1], iterations)
+    if not_worth:
+        return Refused(not_worth, here)
+    whole = np.tensordot(iterations.all_parts(part), iterations.outside(matrix), 1)
+    low = iterations.low(part)
+    with builder.block() as reading:
+        found = whole[wrap(part.place) - low]
+    return _named(reading, found, s)
+
+
 def _not_worth(s: Apply, part: Section, length: DimLike, iterations: Iterations) -> str | None:
     """The reason if one product for all iterations is not known to be right and faster."""
     array = part.read.args[0]
@@ -118,13 +143,13 @@ def _not_worth(s: Apply, part: Section, length: DimLike, iterations: Iterations)
     if not iterations.is_inside(part):
         return "{0} reads rows that are not known to be inside of their array"
     builder = iterations.builder
-    inner, count = part.read.out.type.dims[0], array.type.dims[part.axis]
+    count = array.type.dims[part.axis]
     known = all(a.type.ndim for a in s.args) and builder.dims.same(
         s.args[0].type.dims[-1], s.args[1].type.dims[0]
     )
     if not known:
         return "{0} multiplies sizes that are not known to be equal"
-    large = worth_a_product((count, inner, length), builder)
+    large = worth_a_product((count, *part.read.out.type.dims, length), builder)
     return None if large else "{0} is not known to be large enough in this call"
 
 

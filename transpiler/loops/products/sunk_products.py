@@ -40,11 +40,14 @@ from calque.transpiler.loops.products.array_sections import (
     sizes_at_hand,
 )
 from calque.transpiler.loops.products.contractions import (
+    OF_MATRICES,
     PRODUCTS,
     Operand,
+    are_few,
     axes_of,
     combined,
     contract,
+    multiplies_matrices,
     worth_a_product,
 )
 from calque.transpiler.loops.products.triangular_sums import (
@@ -53,6 +56,7 @@ from calque.transpiler.loops.products.triangular_sums import (
     all_added,
     triangular_term,
 )
+from calque.transpiler.primitives.axes import transpose
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import space, zeros
 from calque.transpiler.primitives.elementwise import add, subtract
@@ -70,8 +74,9 @@ class _Term:
     base: Var  # the array before the addition
     link: Apply  # the statement that adds or stores
     product: Apply
-    rows: tuple[Atom, ...]  # the vectors that differ between iterations
+    rows: tuple[Atom, ...]  # the vectors, or matrices, that differ between iterations
     part: Section | None  # the section added to or stored; None for the whole array
+    turned: tuple[bool, ...] = ()  # of a product of matrices: whether it multiplies a transpose
 
 
 def sink_products(function: Function, builder: Builder) -> None:
@@ -224,6 +229,8 @@ class _Sums:
 
     def _outer(self, base: Var, link: Apply, product: Apply) -> _Term | str:
         """``W += np.outer(a, b)``, or the reason why it is nothing of the kind."""
+        if multiplies_matrices(product):
+            return self._of_matrices(base, link, product)
         if product.primitive is not outer:
             return "{0} adds no outer product"
         if not all(map(self._is_row, product.args)):
@@ -231,6 +238,23 @@ class _Sums:
         if not any(map(self._read, product.args)):
             return "{0} adds the outer product of vectors that are no rows of an array"
         return _Term(base, link, product, product.args, None)  # the array bounds the trip count
+
+    def _of_matrices(self, base: Var, link: Apply, product: Apply) -> _Term | str:
+        """``W += a.T @ b``: the rows of all iterations are those of two matrices."""
+        rows = tuple(map(self._upright, product.args))
+        if not all(self._is_row(a, 2) for a in rows):
+            return "{0} adds a product of matrices that cannot be saved for all iterations"
+        if not any(map(self._read, rows)):
+            return "{0} adds a product of matrices that are no sections of an array"
+        turned = tuple(a is not row for a, row in zip(product.args, rows, strict=True))
+        return _Term(base, link, product, rows, None, turned)
+
+    def _upright(self, value: Atom) -> Any:
+        """The matrix that a value is the transpose of; itself if it is none."""
+        made = self.iterations.made.get(value) if isinstance(value, Var) else None
+        if isinstance(made, Apply) and made.primitive is transpose and value.type.ndim == 2:
+            return made.args[0]
+        return value
 
     def _row(self, base: Var, link: Apply, product: Apply) -> _Term | str:
         """``y[t] = W @ a``, or ``a @ W``, or the reason why it is nothing of the kind."""
@@ -247,9 +271,9 @@ class _Sums:
             return "{0} stores the product of a vector that cannot be saved for all iterations"
         return _Term(base, link, product, (row,), part)
 
-    def _is_row(self, value: Var) -> bool:
+    def _is_row(self, value: Var, rank: int = 1) -> bool:
         """True if a vector differs between iterations and can be saved for use after the loop."""
-        if value.type.ndim != 1 or self.iterations.is_steady(value):
+        if value.type.ndim != rank or self.iterations.is_steady(value):
             return False
         if not sizes_at_hand(value.type.dims, self.builder):
             return False
@@ -266,6 +290,11 @@ class _Sums:
         parts = [term.part, *map(self._read, term.rows)]
         part = next(p for p in parts if p is not None)
         count = part.read.args[0].type.dims[part.axis]  # at most
+        if term.turned:
+            summed = term.product.args[0].type.dims[1]
+            if not are_few(summed, self.builder):
+                return False
+            return worth_a_product((count, summed, *term.product.out.type.dims), self.builder)
         matrix = next((a for a in term.product.args if a.type.ndim == 2), term.product.out)
         return worth_a_product((count, *matrix.type.dims), self.builder)
 
@@ -330,6 +359,13 @@ class _Sums:
 
     def _product(self, term: _Term) -> Any:
         """The product of all iterations: their sum, or one row for each."""
+        if term.turned:
+            factors = zip(term.rows, term.turned, OF_MATRICES, strict=True)
+            left, right = (
+                Operand(self._rows(row), ("iteration", *(axes[::-1] if turned else axes)))
+                for row, turned, axes in factors
+            )
+            return contract(left, right, (0, 1))
         labels = axes_of(term.product)
         assert labels is not None
         rows = iter(term.rows)
