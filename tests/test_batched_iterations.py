@@ -149,7 +149,7 @@ def test_which_of_them_have_no_loops(function: Any) -> None:
 def test_it_reads_as_written_by_hand() -> None:
     A, C = np.ones((40, 40, 40)), np.ones((40, 40))
     text = calque.source(calque.jit(calque.grad(doitgen, (0, 1))), A, C, stage="kernels")
-    assert "A_now = A @ C\n" in text and "A_bar @ C.T\n" in text
+    assert "A_after = A @ C\n" in text and "A_bar @ C.T\n" in text
     assert "C_bar = np.tensordot(A, A_bar, ([0, 1], [0, 1]))\n" in text
 
 

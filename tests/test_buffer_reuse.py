@@ -104,7 +104,7 @@ def test_two_pieces_of_memory_take_turns() -> None:
         return h
 
     source = calque.jit(last).source(A[0], X, 3, stage="kernels")
-    assert "h, h_now = h_now, h" in source, source
+    assert "h, h_after = h_after, h" in source, source
     for iterations in (0, 1, 2, 5):
         given = X.copy()
         found = calque.jit(last)(A[0], given, iterations)

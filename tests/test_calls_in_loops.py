@@ -222,7 +222,7 @@ def test_arguments_called_as_functions_of_kernels_are():
 
     np.testing.assert_allclose(calque.jit(f)(ARGS[0], ARGS[1]), f(ARGS[0], ARGS[1]), rtol=1e-14)
     text = calque.source(calque.jit(f), ARGS[0], ARGS[1], stage="kernels")
-    assert "exp(exp_now[i]) * sign(sign_given[i])" in text, text
+    assert "exp(exp_with_sign_given[i]) * sign(sign_given[i])" in text, text
 
 
 REDUCED = {

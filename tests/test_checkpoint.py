@@ -235,13 +235,13 @@ def steps_grad(x):
         last = first + 4
         x = x_saved[segment]
         # run the segment again: its values were not saved
-        x_saved_now = np.empty((4, x.shape[0]))
+        inner_x_saved = np.empty((4, x.shape[0]))
         for i in range(first, last):
-            x_saved_now[i - first] = x
+            inner_x_saved[i - first] = x
             x = x * np.sin(x)
         for i in range(last - 1, first - 1, -1):
             # x = x * np.sin(x)
-            x = x_saved_now[i - first]
+            x = inner_x_saved[i - first]
             x_bar = x_bar * np.sin(x) + x_bar * x * np.cos(x)
     return x_bar
 '''

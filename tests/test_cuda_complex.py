@@ -177,8 +177,8 @@ def escape(c, most):
 def test_lanes() -> None:
     c = numbers(300)
     text = cuda_text(calque.vmap(escape, in_axes=(0, None)), c, 30)
-    assert "while (iterations_now < most && abs(z_now) < 2.0) {" in text
-    assert "z_now = z_now * z_now + c_now;" in text
+    assert "while (iterations_lane < most && abs(z_lane) < 2.0) {" in text
+    assert "z_lane = z_lane * z_lane + c_lane;" in text
     iterations, z = on_cuda(calque.vmap(escape, in_axes=(0, None)), c, 30)
     want = [escape(one, 30) for one in c]
     np.testing.assert_array_equal(iterations, [r for r, _ in want])

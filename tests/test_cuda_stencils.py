@@ -290,9 +290,9 @@ def test_a_step_moves_no_more_than_it_must(function):
 def test_where_it_must_not_apply():
     """A part of an array is stored in place: a new one would be more to move."""
     text = cuda_text(calque.jit(history), matrix(6, 13), 6)
-    assert "u_then" not in text and "u_now = u\n" in text
+    assert "u_after" not in text and "u_updated = u\n" in text
     text = cuda_text(calque.jit(red_and_black), vector(31), 3)
-    assert "u_then" not in text
+    assert "u_after" not in text
 
 
 def test_a_nest_that_begins_the_chain_beside_what_it_makes():

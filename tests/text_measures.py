@@ -22,6 +22,7 @@ from typing import Any
 import corpus
 import corpus_programs
 import test_golden
+import test_golden_cuda
 import test_golden_kernels
 
 from battery.registry import load
@@ -29,6 +30,12 @@ from battery.registry import load
 WIDEST = 88
 DERIVED = re.compile(r"(_bar|_dot|_saved|_lanes)+$")
 VERSION = re.compile(r"_(new|next|[b-g])$")
+# words that tell versions of a name apart, or parts of an array, without a meaning
+VAGUE = re.compile(r"_(now|then|later|other|further|(?<!_of_)part)(?=_|$)|(?<!_kernel)(?<!\d)_\d+$")
+INDEX_TWICE = re.compile(r"_([ijkl]{1,3})_\1(_|$)|_[ijkl]+_first$")
+CARRIED = re.compile(r"^(carried|chosen)(_|$)")
+COMPARED = re.compile(r"_(above|below|at_least|at_most|equal|unequal)_(minus_)?\d+$")  # the user's number
+SWEEP = re.compile(r"grad|hessian|jacrev|vjp|hvp")
 # programs of the battery, a few of each family, and what is printed of them
 BATTERY = {
     "grad": (
@@ -60,6 +67,16 @@ class Sample:
     def __post_init__(self) -> None:
         self.tree = ast.parse(self.text)
         self.functions = [n for n in self.tree.body if isinstance(n, ast.FunctionDef)]
+
+
+@cache
+def cuda_samples() -> list[Sample]:
+    """The golden modules of CUDA kernels: a launcher, and the text of its kernels."""
+    found = []
+    for name, (function, *_) in test_golden_cuda.CASES.items():
+        text = test_golden_cuda.golden(name)
+        found.append(Sample(f"cuda/{name}", text, *origin(test_golden_cuda.ROOT / "tests/cuda_programs.py", function)))
+    return found
 
 
 @cache
@@ -125,7 +142,65 @@ def invented(sample: Sample) -> set[str]:
     return {n for n in stored(sample.functions) - sample.given if DERIVED.sub("", n) not in sample.given}
 
 
+def is_gradient(sample: Sample) -> bool:
+    return bool(SWEEP.search(sample.name + sample.functions[-1].name))
+
+
+def launcher_lines(sample: Sample) -> float:
+    """Statements of a launcher of CUDA kernels, without checks, for one of its launches."""
+    launcher = sample.functions[-1]
+    body = [s for s in launcher.body if not isinstance(s, ast.If | ast.Return)]
+    launched = sum("kernel" in ast.unparse(s) or "of_parts" in ast.unparse(s) for s in body if isinstance(s, ast.Expr))
+    return len(body) / max(launched, 1)
+
+
+def names_in_kernels(sample: Sample) -> set[str]:
+    """The names within the text of CUDA kernels, without the functions of the device."""
+    kernels = re.findall(r'extern "C" __global__.*?\n}\n', sample.text, re.S)
+    code = re.sub(r"//.*", "", "".join(kernels))
+    return set(re.findall(r"[A-Za-z]\w*", code))
+
+
 # complaints: each yields what it found, with its line
+
+
+def vague_names(sample: Sample) -> Iterator[str]:
+    """Names told apart by a word or a number without a meaning; ``w_1`` is one of several leaves."""
+    names = invented(sample) | (names_in_kernels(sample) - sample.given)
+    for n in sorted(names):
+        if CARRIED.search(n) or (VAGUE.search(n) and not COMPARED.search(n) and not is_leaf(n, sample)):
+            yield n
+
+
+def is_leaf(name: str, sample: Sample) -> bool:
+    """True for ``w_0`` of a list ``w``, and for what is made of it: some name ends so from 0 on."""
+    stem, number = DERIVED.sub("", name).rpartition("_")[::2]
+    last = stem.rpartition("_")[2]
+    if name in re.findall(r"\w+_kernel_\d+", sample.text):
+        return True
+    if f"{last}[{number}]" in sample.text:
+        return True
+    return number.isdigit() and any(f"{part}_0" in sample.text for part in (stem, last))
+
+
+def indices_twice(sample: Sample) -> Iterator[str]:
+    """Names that repeat an index, as ``x_ij_ij``, or name the place in an axis of size 1."""
+    names = invented(sample) | (names_in_kernels(sample) - sample.given)
+    yield from sorted(n for n in names if INDEX_TWICE.search(n))
+
+
+def without_phases(sample: Sample) -> Iterator[str]:
+    """Gradients whose text has no reverse phase."""
+    if is_gradient(sample) and not re.search("(#|//) (forward and )?reverse", sample.text):
+        yield "no phase"
+
+
+def without_quotes(sample: Sample) -> Iterator[str]:
+    """The first lines of reverse phases that stand under no statement of the user's."""
+    for phase in re.findall(r"^ +(?:#|//) reverse\n((?: .*\n|\n)*)", sample.text, re.M):
+        first = phase.strip().split("\n")[0].strip()
+        if not re.match("#|//|for|while|if|return", first):
+            yield first
 
 
 def versions(sample: Sample) -> Iterator[str]:
@@ -211,6 +286,10 @@ def every(sample: Sample, kind: type) -> Iterator[Any]:
 
 
 COMPLAINTS: dict[str, Callable[[Sample], Iterator[str]]] = {
+    "names told apart by nothing": vague_names,
+    "names that repeat an index": indices_twice,
+    "gradients without phases": without_phases,
+    "reverse phases that quote nothing": without_quotes,
     "names that end in _new, _next, _b to _g": versions,
     "+ -": minus_after_plus,
     "x = x + y": sums_written_out,
@@ -227,19 +306,31 @@ def figures() -> dict[str, float]:
     """Every figure over all samples."""
     all_of_them = samples()
     ratios = [lines(s) / primal_lines(s) for s in all_of_them]
+    gradients = [lines(s) / primal_lines(s) for s in all_of_them if is_gradient(s) and "jit" not in s.name and "kernels" not in s.name]
+    launchers = [launcher_lines(s) for s in cuda_samples()]
     names = sum(len(invented(s)) for s in all_of_them)
     return {
         "lines for one of the primal's": sum(ratios) / len(ratios),
+        "lines of a gradient for one of the primal's": sum(gradients) / len(gradients),
+        "a launcher's statements for a CUDA kernel": max(launchers),
         "invented names a statement": names / sum(map(statements, all_of_them)),
-        **{what: sum(len([*found(s)]) for s in all_of_them) for what, found in COMPLAINTS.items()},
+        **{what: sum(len([*found(s)]) for s in complained_of(what)) for what, found in COMPLAINTS.items()},
     }
+
+
+def complained_of(what: str) -> list[Sample]:
+    """The samples that a complaint is looked for in."""
+    return [*samples(), *(cuda_samples() if what in ALSO_CUDA else [])]
+
+
+ALSO_CUDA = {"names told apart by nothing", "names that repeat an index", "gradients without phases"}
 
 
 def main() -> None:
     for what, found in COMPLAINTS.items():
         if re.search(sys.argv[1] if len(sys.argv) > 1 else "", what):
             print(f"\n{what}")
-            for s in samples():
+            for s in complained_of(what):
                 for one in found(s):
                     print(textwrap.shorten(f"  {s.name}: {one}", 150))
     for what, figure in figures().items():

@@ -9,12 +9,12 @@ import numpy as np
 
 def rosenbrock_hessian(x):
     eye_x = np.eye(x.shape[0])
-    x_part = x[:-1]
-    x_part_other = eye_x[:, :-1]
+    x_but_last = x[:-1]
+    eye_x_but_last_column = eye_x[:, :-1]
     x_bar_dot = np.zeros((x.shape[0], x.shape[0]))
     x_bar_dot[:, :-1] += eye_x[:, :-1] * 2.0
-    x_bar_factor_dot = (eye_x[:, 1:] - x_part_other * (2.0 * x_part)) * 2.0 * 100.0
-    x_product = -(x_part_other * 2.0) * (100.0 * (2.0 * (x[1:] - x_part ** 2)))
-    x_bar_dot[:, :-1] += x_product - x_bar_factor_dot * (2.0 * x_part)
+    x_bar_factor_dot = (eye_x[:, 1:] - eye_x_but_last_column * (2.0 * x_but_last)) * 2.0 * 100.0
+    x_product = -(eye_x_but_last_column * 2.0) * (100.0 * (2.0 * (x[1:] - x_but_last ** 2)))
+    x_bar_dot[:, :-1] += x_product - x_bar_factor_dot * (2.0 * x_but_last)
     x_bar_dot[:, 1:] += x_bar_factor_dot
     return x_bar_dot.T

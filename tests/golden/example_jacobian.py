@@ -11,5 +11,5 @@ def f_jacfwd(x):
     eye = np.eye(3)
     eye_sum = eye[:, 1] * (2.0 * x[1]) * 4 - eye[:, 2] * 2
     x_first = x[0]
-    eye_sum_other = eye[:, 2] * np.sin(x_first) + eye[:, 0] * np.cos(x_first) * x[2]
-    return np.stack([eye[:, 0], eye[:, 2] * 5, eye_sum, eye_sum_other], axis=1).T
+    eye_sum_with_x = eye[:, 2] * np.sin(x_first) + eye[:, 0] * np.cos(x_first) * x[2]
+    return np.stack([eye[:, 0], eye[:, 2] * 5, eye_sum, eye_sum_with_x], axis=1).T

@@ -39,19 +39,19 @@ def kepler_grad_vmap(mean, eccentricity):
         eccentricity_lanes = eccentricity[lanes]
         e_bar_lanes = e_bar[lanes]
         mean_bar_lanes = mean_bar[lanes]
-        iterations_lanes_other = iterations_shifted[lanes]
+        iterations_shifted_lanes = iterations_shifted[lanes]
         # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity * np.cos(e))
-        e_lanes = e_saved[lanes, iterations_lanes_other]
+        e_lanes = e_saved[lanes, iterations_shifted_lanes]
         e_denominator = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean[lanes]
         e_denominator_bar = e_bar_lanes * (e_numerator / e_denominator / e_denominator)
         e_bar_lanes_product = e_denominator_bar * eccentricity_lanes * np.sin(e_lanes)
         mean_bar_lanes += e_bar_lanes / e_denominator
-        e_bar_lanes_now = e_bar_lanes + e_bar_lanes_product - e_bar_lanes / e_denominator
+        e_before_bar_lanes = e_bar_lanes + e_bar_lanes_product - e_bar_lanes / e_denominator
         e_bar_lanes_product = e_bar_lanes / e_denominator * eccentricity_lanes * np.cos(e_lanes)
-        e_bar_lanes = e_bar_lanes_now + e_bar_lanes_product
+        e_bar_lanes = e_before_bar_lanes + e_bar_lanes_product
         # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-        iterations_sum = iterations_lanes_other - 1
+        iterations_sum = iterations_shifted_lanes - 1
         e_bar[lanes] = e_bar_lanes
         mean_bar[lanes] = mean_bar_lanes
         iterations_shifted[lanes] = iterations_sum

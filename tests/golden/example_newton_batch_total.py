@@ -31,9 +31,10 @@ def total_grad(mean, eccentricity):
         mean_lanes = mean[rows]
         e_lanes = e[rows]
         e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_now = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
-        e = np.where(live, e_now, e)
-        live = live & (np.abs(e_now - eccentricity_lanes * np.sin(e_now) - mean_lanes) > 1e-12)
+        e_after = e_lanes - e_numerator / (1.0 - eccentricity_lanes * np.cos(e_lanes))
+        e = np.where(live, e_after, e)
+        e_after_difference = e_after - eccentricity_lanes * np.sin(e_after) - mean_lanes
+        live = live & (np.abs(e_after_difference) > 1e-12)
         iterations += 1
 
     # reverse
@@ -42,7 +43,7 @@ def total_grad(mean, eccentricity):
     mean_bar = np.zeros_like(e)
     for i in range(iterations - 1, -1, -1):
         live = live_saved[i]
-        e_bar_now = np.where(live, e_bar, 0.0)
+        e_bar_where_live = np.where(live, e_bar, 0.0)
         e_bar = np.where(live, 0.0, e_bar)
         # kepler: e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
         #     np.cos(e))
@@ -53,11 +54,12 @@ def total_grad(mean, eccentricity):
         e_denominator = 1.0 - eccentricity_lanes * np.cos(e_lanes)
         mean_lanes = mean[rows]
         e_numerator = e_lanes - eccentricity_lanes * np.sin(e_lanes) - mean_lanes
-        e_numerator_bar = np.where(live, -e_bar_now / e_denominator, 0.0)
-        e_bar_now_product = e_bar_now * (e_numerator / e_denominator / e_denominator)
-        live_product = np.where(live, e_bar_now_product, 0.0) * eccentricity_lanes
+        e_lanes_quotient = e_numerator / e_denominator / e_denominator
+        e_numerator_bar = np.where(live, -e_bar_where_live / e_denominator, 0.0)
+        e_denominator_bar = np.where(live, e_bar_where_live * e_lanes_quotient, 0.0)
+        live_product = e_denominator_bar * eccentricity_lanes * np.sin(e_lanes)
         mean_lanes_bar = -e_numerator_bar
-        e_lanes_bar = e_bar_now + live_product * np.sin(e_lanes) + e_numerator_bar
+        e_lanes_bar = e_bar_where_live + live_product + e_numerator_bar
         e_lanes_bar -= e_numerator_bar * eccentricity_lanes * np.cos(e_lanes)
         # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         np.add.at(e_bar, rows, e_lanes_bar)

@@ -9,8 +9,8 @@ import numpy as np
 
 def rosenbrock_value_and_grad(x):
     # forward
-    x_part = x[:-1]
-    x_difference = x[1:] - x_part ** 2
+    x_but_last = x[:-1]
+    x_difference = x[1:] - x_but_last ** 2
     one_minus_x = 1.0 - x[:-1]
 
     # reverse
@@ -18,6 +18,6 @@ def rosenbrock_value_and_grad(x):
     x_bar = np.zeros_like(x)
     x_bar[:-1] -= 2.0 * one_minus_x
     x_difference_bar = 100.0 * (2.0 * x_difference)
-    x_bar[:-1] -= x_difference_bar * (2.0 * x_part)
+    x_bar[:-1] -= x_difference_bar * (2.0 * x_but_last)
     x_bar[1:] += x_difference_bar
     return np.sum(100.0 * x_difference ** 2 + one_minus_x ** 2), x_bar

@@ -10,17 +10,17 @@ import numpy as np
 
 def mlp_grad(params, x):
     # forward
-    x_now = np.tanh(x @ params[0]['W'] + params[0]['b'])
-    x_then = np.tanh(x_now @ params[1]['W'] + params[1]['b'])
+    first_x = np.tanh(x @ params[0]['W'] + params[0]['b'])
+    second_x = np.tanh(first_x @ params[1]['W'] + params[1]['b'])
 
     # reverse
     # return np.sum(x * x)
-    x_bar = 2.0 * x_then
+    x_bar = 2.0 * second_x
     # x = np.tanh(x @ layer["W"] + layer["b"])
-    x_pre_bar = x_bar * (1.0 - x_then * x_then)
-    x_bar = x_pre_bar @ params[1]['W'].T
-    x_pre_bar_other = x_bar * (1.0 - x_now * x_now)
+    second_x_pre_bar = x_bar * (1.0 - second_x * second_x)
+    x_bar = second_x_pre_bar @ params[1]['W'].T
+    first_x_pre_bar = x_bar * (1.0 - first_x * first_x)
     return [
-        {'W': x.T @ x_pre_bar_other, 'b': np.sum(x_pre_bar_other, axis=0)},
-        {'W': x_now.T @ x_pre_bar, 'b': np.sum(x_pre_bar, axis=0)},
+        {'W': x.T @ first_x_pre_bar, 'b': np.sum(first_x_pre_bar, axis=0)},
+        {'W': first_x.T @ second_x_pre_bar, 'b': np.sum(second_x_pre_bar, axis=0)},
     ]

@@ -11,9 +11,9 @@ import numpy as np
 
 def mlp_jvp(params, x, params_dot, x_dot):
     x_pre_dot = x_dot @ params[0]['W'] + x @ params_dot[0]['W'] + params_dot[0]['b']
-    x = np.tanh(x @ params[0]['W'] + params[0]['b'])
-    x_dot = x_pre_dot * (1.0 - x * x)
-    x_pre_dot = x_dot @ params[1]['W'] + x @ params_dot[1]['W'] + params_dot[1]['b']
-    x = np.tanh(x @ params[1]['W'] + params[1]['b'])
-    x_dot = x_pre_dot * (1.0 - x * x)
-    return np.sum(x * x), np.sum(x_dot * x + x_dot * x)
+    first_x = np.tanh(x @ params[0]['W'] + params[0]['b'])
+    x_dot = x_pre_dot * (1.0 - first_x * first_x)
+    x_pre_dot = x_dot @ params[1]['W'] + first_x @ params_dot[1]['W'] + params_dot[1]['b']
+    second_x = np.tanh(first_x @ params[1]['W'] + params[1]['b'])
+    x_dot = x_pre_dot * (1.0 - second_x * second_x)
+    return np.sum(second_x * second_x), np.sum(x_dot * second_x + x_dot * second_x)

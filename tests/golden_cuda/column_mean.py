@@ -49,13 +49,13 @@ void column_mean_kernel(
 {
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < m; i += gridDim.x * 32) {
-            double total = 0.0;
+            double total_of_part = 0.0;
             #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // return np.mean(x, axis=0)
-                total += x[j * m + i];
+                total_of_part += x[j * m + i];
             }
-            total_of_parts[i * parts + part] = total;
+            total_of_parts[i * parts + part] = total_of_part;
         }
     }
 }

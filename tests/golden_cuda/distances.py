@@ -94,13 +94,13 @@ void distances_kernel(
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double place_now = 0.0;
+        double place_of_part = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x)
-            place_now += steps[i];
-        place_now = row_sum(place_now);
+            place_of_part += steps[i];
+        place_of_part = row_sum(place_of_part);
         if (threadIdx.x == 0)
-            place_of_parts[part] = place_now;
+            place_of_parts[part] = place_of_part;
     }
 }
 
@@ -111,25 +111,25 @@ void distances_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double place_then = 0.0;
+        double place_so_far = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // place += steps[i]
-            place_then += place_of_parts[k];
+            place_so_far += place_of_parts[k];
         }
-        place_then = row_sum(place_then);
+        place_so_far = row_sum(place_so_far);
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         for (long long tile = first; tile < last; tile += blockDim.x) {
             long long i = tile + threadIdx.x;
-            double place_then_term = 0.0;
+            double place_so_far_term = 0.0;
             if (i < last)
-                place_then_term = steps[i];
-            place_then = row_running_sum(place_then, place_then_term);
+                place_so_far_term = steps[i];
+            place_so_far = row_running_sum(place_so_far, place_so_far_term);
             if (i < last)
-                out[i] = fabs(place_then);
-            place_then = row_last(place_then);
+                out[i] = fabs(place_so_far);
+            place_so_far = row_last(place_so_far);
         }
     }
 }

@@ -24,24 +24,24 @@ def heat_grad_jit(u, kappa, steps):
 
     # forward
     u_saved = cp.empty((np.maximum(steps, 0), n - 2, m - 2))
-    u_now = cp.copy(u)  # the argument is kept as it is
+    u_updated = cp.copy(u)  # the argument is kept as it is
     for t in range(steps):
-        u_then = cp.empty((n, m))
-        heat_grad_kernel(tiles(n, m), (32, 8), kappa, u_saved, u_now, t, u_then, n, m)
-        u_now = u_then
+        u_after = cp.empty((n, m))
+        heat_grad_kernel(tiles(n, m), (32, 8), kappa, u_saved, u_updated, t, u_after, n, m)
+        u_updated = u_after
 
     # reverse
-    u_flat = u_now.reshape(-1)
+    u_flat = u_updated.reshape(-1)
     u_bar = cp.empty(u_flat.size)
     heat_grad_kernel_2(blocks(u_flat.size), 256, u_flat, u_bar, u_flat.size)
     u_bar = u_bar.reshape(n, m)
     kappa_bar = cp.zeros_like(kappa)
     for t in range(steps - 1, -1, -1):
-        heat_grad_kernel_3(tiles(n - 2, m - 2), (32, 8), u_saved, u_now, t, n, m)
-        u_bar_now = cp.empty((n, m))
-        heat_grad_kernel_4(tiles(n, m), (32, 8), kappa, u_bar, u_bar_now, n, m)
-        heat_grad_kernel_5(tiles(n - 2, m - 2), (32, 8), u_now, u_bar, kappa_bar, n, m)
-        u_bar = u_bar_now
+        heat_grad_kernel_3(tiles(n - 2, m - 2), (32, 8), u_saved, u_updated, t, n, m)
+        u_before_bar = cp.empty((n, m))
+        heat_grad_kernel_4(tiles(n, m), (32, 8), kappa, u_bar, u_before_bar, n, m)
+        heat_grad_kernel_5(tiles(n - 2, m - 2), (32, 8), u_updated, u_bar, kappa_bar, n, m)
+        u_bar = u_before_bar
     return u_bar, kappa_bar
 
 
@@ -49,7 +49,7 @@ code = r"""
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel(
     const double* __restrict__ kappa, double* __restrict__ u_saved,
-    const double* __restrict__ u_now, Index t, double* __restrict__ u_then, Index n, Index m)
+    const double* __restrict__ u_updated, Index t, double* __restrict__ u_after, Index n, Index m)
 {
     // forward
     double inner_sum;
@@ -58,23 +58,23 @@ void heat_grad_kernel(
             if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
-                double u_now_sum = u_now[(i - 1) * m + j] + u_now[(i + 1) * m + j]
-                    + u_now[i * m + j - 1];
+                double u_updated_sum = u_updated[(i - 1) * m + j] + u_updated[(i + 1) * m + j];
                 // inner = u[1:-1, 1:-1]
-                double inner = u_now[i * m + j];
+                double inner = u_updated[i * m + j];
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
-                double change = u_now_sum + u_now[i * m + j + 1] - 4.0 * inner;
+                double change = u_updated_sum + u_updated[i * m + j - 1] + u_updated[i * m + j + 1]
+                    - 4.0 * inner;
                 // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
                 inner_sum = inner + kappa[i * m + j] * change;
                 u_saved[(t * (n - 2) + i - 1) * (m - 2) + j - 1] = inner;
             }
             else {
                 // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                inner_sum = u_now[i * m + j];
+                inner_sum = u_updated[i * m + j];
             }
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_then[i * m + j] = inner_sum;
+            u_after[i * m + j] = inner_sum;
         }
     }
 }
@@ -93,14 +93,14 @@ void heat_grad_kernel_2(
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_3(
-    const double* __restrict__ u_saved, double* __restrict__ u_now, Index t, Index n, Index m)
+    const double* __restrict__ u_saved, double* __restrict__ u_updated, Index t, Index n, Index m)
 {
     // reverse
     for (Index j = blockIdx.x * 32 + threadIdx.x; j < m - 2; j += gridDim.x * 32) {
         #pragma unroll 4
         for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += (Index)gridDim.y * 8) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_now[(i + 1) * m + j + 1] = u_saved[(t * (n - 2) + i) * (m - 2) + j];
+            u_updated[(i + 1) * m + j + 1] = u_saved[(t * (n - 2) + i) * (m - 2) + j];
         }
     }
 }
@@ -108,7 +108,7 @@ void heat_grad_kernel_3(
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_4(
     const double* __restrict__ kappa, const double* __restrict__ u_bar,
-    double* __restrict__ u_bar_now, Index n, Index m)
+    double* __restrict__ u_before_bar, Index n, Index m)
 {
     // reverse
     double u_bar_ij;
@@ -159,14 +159,14 @@ void heat_grad_kernel_4(
                 u_bar_more += inner_bar + inner_bar * kappa[i * m + j] * -4.0;
             }
             // the sums of several statements
-            u_bar_now[i * m + j] = u_bar_ij + u_bar_more;
+            u_before_bar[i * m + j] = u_bar_ij + u_bar_more;
         }
     }
 }
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_grad_kernel_5(
-    const double* __restrict__ u_now, const double* __restrict__ u_bar,
+    const double* __restrict__ u_updated, const double* __restrict__ u_bar,
     double* __restrict__ kappa_bar, Index n, Index m)
 {
     // reverse
@@ -174,10 +174,10 @@ void heat_grad_kernel_5(
         #pragma unroll 4
         for (Index i = blockIdx.y * 8 + threadIdx.y; i < n - 2; i += (Index)gridDim.y * 8) {
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            double inner = u_now[(i + 1) * m + j + 1];
-            double u_now_sum = u_now[i * m + j + 1] + u_now[(i + 2) * m + j + 1]
-                + u_now[(i + 1) * m + j];
-            double change = u_now_sum + u_now[(i + 1) * m + j + 2] - 4.0 * inner;
+            double inner = u_updated[(i + 1) * m + j + 1];
+            double u_updated_sum = u_updated[i * m + j + 1] + u_updated[(i + 2) * m + j + 1];
+            double change = u_updated_sum + u_updated[(i + 1) * m + j]
+                + u_updated[(i + 1) * m + j + 2] - 4.0 * inner;
             double inner_bar = u_bar[(i + 1) * m + j + 1];
             kappa_bar[(i + 1) * m + j + 1] += inner_bar * change;
         }

@@ -57,13 +57,13 @@ void kepler_grad_vmap_kernel(
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
         double mean_lane = mean[lane];
-        double eccentricity_now = eccentricity[lane];
+        double eccentricity_lane = eccentricity[lane];
         double e = mean_lane;
         long long iterations = 0;
         long long e_saved = 0;
-        while (fabs(e - eccentricity_now * sin(e) - mean_lane) > 1e-12) {
+        while (fabs(e - eccentricity_lane * sin(e) - mean_lane) > 1e-12) {
             e_saved = maximuml(e_saved, iterations + 1);
-            e -= (e - eccentricity_now * sin(e) - mean_lane) / (1.0 - eccentricity_now * cos(e));
+            e -= (e - eccentricity_lane * sin(e) - mean_lane) / (1.0 - eccentricity_lane * cos(e));
             iterations += 1;
         }
         counts_of_e_saved[lane] = e_saved;
@@ -91,26 +91,26 @@ void kepler_grad_vmap_kernel_3(
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
         double mean_lane = mean[lane];
-        double eccentricity_then = eccentricity[lane];
+        double eccentricity_lane = eccentricity[lane];
         double e = mean_lane;
         long long iterations = 0;
-        while (fabs(e - eccentricity_then * sin(e) - mean_lane) > 1e-12) {
+        while (fabs(e - eccentricity_lane * sin(e) - mean_lane) > 1e-12) {
             e_saved[iterations * n + lane] = e;
-            e -= (e - eccentricity_then * sin(e) - mean_lane) / (1.0 - eccentricity_then * cos(e));
+            e -= (e - eccentricity_lane * sin(e) - mean_lane) / (1.0 - eccentricity_lane * cos(e));
             iterations += 1;
         }
         double e_bar = 1.0;
-        double mean_bar_now = 0.0;
+        double mean_before_bar = 0.0;
         for (long long j = iterations - 1; j > -1; j--) {
             e = e_saved[j * n + lane];
-            double e_denominator = 1.0 - eccentricity_then * cos(e);
-            double e_quotient = (e - eccentricity_then * sin(e) - mean_lane) / e_denominator;
-            double e_bar_product = e_bar * (e_quotient / e_denominator) * eccentricity_then;
-            mean_bar_now += e_bar / e_denominator;
-            double e_bar_now = e_bar + e_bar_product * sin(e) - e_bar / e_denominator;
-            e_bar = e_bar_now + e_bar / e_denominator * eccentricity_then * cos(e);
+            double e_denominator = 1.0 - eccentricity_lane * cos(e);
+            double e_quotient = (e - eccentricity_lane * sin(e) - mean_lane) / e_denominator;
+            double e_bar_product = e_bar * (e_quotient / e_denominator) * eccentricity_lane;
+            mean_before_bar += e_bar / e_denominator;
+            double e_before_bar = e_bar + e_bar_product * sin(e) - e_bar / e_denominator;
+            e_bar = e_before_bar + e_bar / e_denominator * eccentricity_lane * cos(e);
         }
-        mean_bar[lane] = mean_bar_now + e_bar;
+        mean_bar[lane] = mean_before_bar + e_bar;
     }
 }
 

@@ -24,14 +24,14 @@ void kepler_vmap_kernel(
     double* __restrict__ e, Index n)
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
-        double mean_now = mean[lane];
-        double eccentricity_now = eccentricity[lane];
-        double e_now = mean_now;
-        while (fabs(e_now - eccentricity_now * sin(e_now) - mean_now) > 1e-12) {
-            double e_numerator = e_now - eccentricity_now * sin(e_now) - mean_now;
-            e_now -= e_numerator / (1.0 - eccentricity_now * cos(e_now));
+        double mean_lane = mean[lane];
+        double eccentricity_lane = eccentricity[lane];
+        double e_lane = mean_lane;
+        while (fabs(e_lane - eccentricity_lane * sin(e_lane) - mean_lane) > 1e-12) {
+            double e_numerator = e_lane - eccentricity_lane * sin(e_lane) - mean_lane;
+            e_lane -= e_numerator / (1.0 - eccentricity_lane * cos(e_lane));
         }
-        e[lane] = e_now;
+        e[lane] = e_lane;
     }
 }
 """

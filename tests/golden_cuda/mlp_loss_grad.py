@@ -61,16 +61,16 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
         blocks(flat_error_product.size), 256, y_product, flat_error_product, hidden_pre_bar,
         hidden_flat, flat_error_product.size,
     )
-    hidden_pre_bar_other = hidden_pre_bar.reshape(n, h)
+    hidden_pre_bar_reshaped = hidden_pre_bar.reshape(n, h)
     parts = max(min(n // 64, 1048576 // max(h, 1)), 1)
     b_0_bar_of_parts = cp.empty((h, parts))
     mlp_loss_grad_kernel_7(
-        tiles(parts, h), (32, 8), parts, hidden_pre_bar_other, b_0_bar_of_parts, h, n
+        tiles(parts, h), (32, 8), parts, hidden_pre_bar_reshaped, b_0_bar_of_parts, h, n
     )
     mlp_loss_grad_kernel_8(
         row_blocks(h, parts), row_threads(parts), parts, b_0_bar, b_0_bar_of_parts, h
     )
-    W_0_bar = x.T @ hidden_pre_bar_other
+    W_0_bar = x.T @ hidden_pre_bar_reshaped
     return W_0_bar, b_0_bar, W_1_bar, b_1_bar
 
 
@@ -134,15 +134,15 @@ void mlp_loss_grad_kernel_3(
     // reverse
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < c; i += gridDim.x * 32) {
-            double b_1_bar_now = 0.0;
+            double b_1_bar_of_part = 0.0;
             #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // return np.mean(error * error)
                 float error_bar = (float)y_product * error[j * c + i];
                 // error = hidden @ W_1 + b_1 - y
-                b_1_bar_now += (double)error_bar;
+                b_1_bar_of_part += (double)error_bar;
             }
-            b_1_bar_of_parts[i * parts + part] = b_1_bar_now;
+            b_1_bar_of_parts[i * parts + part] = b_1_bar_of_part;
         }
     }
 }
@@ -153,15 +153,15 @@ void mlp_loss_grad_kernel_4(
 {
     // reverse
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < c; i += gridDim.x * blockDim.y) {
-        double b_1_bar_then = 0.0;
+        double b_1_bar_i = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < parts; k += (Index)blockDim.x) {
             // error = hidden @ W_1 + b_1 - y
-            b_1_bar_then += b_1_bar_of_parts[i * parts + k];
+            b_1_bar_i += b_1_bar_of_parts[i * parts + k];
         }
-        b_1_bar_then = row_sum(b_1_bar_then);
+        b_1_bar_i = row_sum(b_1_bar_i);
         if (threadIdx.x == 0)
-            b_1_bar[i] = (float)b_1_bar_then;
+            b_1_bar[i] = (float)b_1_bar_i;
     }
 }
 
@@ -199,19 +199,19 @@ void mlp_loss_grad_kernel_6(
 
 extern "C" __global__ __launch_bounds__(256)
 void mlp_loss_grad_kernel_7(
-    Index parts, const float* __restrict__ hidden_pre_bar_other,
+    Index parts, const float* __restrict__ hidden_pre_bar_reshaped,
     double* __restrict__ b_0_bar_of_parts, Index h, Index n)
 {
     // reverse
     for (Index part = blockIdx.y * 8 + threadIdx.y; part < parts; part += gridDim.y * 8) {
         for (Index i = blockIdx.x * 32 + threadIdx.x; i < h; i += gridDim.x * 32) {
-            double b_0_bar_now = 0.0;
+            double b_0_bar_of_part = 0.0;
             #pragma unroll 4
             for (Index j = part; j < n; j += parts) {
                 // hidden = np.tanh(x @ W_0 + b_0)
-                b_0_bar_now += (double)hidden_pre_bar_other[j * h + i];
+                b_0_bar_of_part += (double)hidden_pre_bar_reshaped[j * h + i];
             }
-            b_0_bar_of_parts[i * parts + part] = b_0_bar_now;
+            b_0_bar_of_parts[i * parts + part] = b_0_bar_of_part;
         }
     }
 }
@@ -222,15 +222,15 @@ void mlp_loss_grad_kernel_8(
 {
     // reverse
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < h; i += gridDim.x * blockDim.y) {
-        double b_0_bar_then = 0.0;
+        double b_0_bar_i = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < parts; k += (Index)blockDim.x) {
             // hidden = np.tanh(x @ W_0 + b_0)
-            b_0_bar_then += b_0_bar_of_parts[i * parts + k];
+            b_0_bar_i += b_0_bar_of_parts[i * parts + k];
         }
-        b_0_bar_then = row_sum(b_0_bar_then);
+        b_0_bar_i = row_sum(b_0_bar_i);
         if (threadIdx.x == 0)
-            b_0_bar[i] = (float)b_0_bar_then;
+            b_0_bar[i] = (float)b_0_bar_i;
     }
 }
 """

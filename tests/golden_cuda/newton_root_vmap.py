@@ -11,9 +11,9 @@ from calque.runtime.cuda import blocks, kernel
 
 def newton_root_vmap_jit(z):
     n = z.size
-    z_now = cp.empty(n, dtype=np.complex128)
-    newton_root_vmap_kernel(blocks(n), 256, z, z_now, n)
-    return z_now
+    z_after = cp.empty(n, dtype=np.complex128)
+    newton_root_vmap_kernel(blocks(n), 256, z, z_after, n)
+    return z_after
 
 
 code = r"""
@@ -75,13 +75,13 @@ __device__ complex128 whole_power(complex128 z, int n)  // by squares
 
 extern "C" __global__ __launch_bounds__(256)
 void newton_root_vmap_kernel(
-    const complex128* __restrict__ z, complex128* __restrict__ z_now, Index n)
+    const complex128* __restrict__ z, complex128* __restrict__ z_after, Index n)
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
-        complex128 z_then = z[lane];
-        while (abs(whole_power(z_then, 3) - 1.0) > 1e-12)
-            z_then -= (whole_power(z_then, 3) - 1.0) / (3.0 * (z_then * z_then));
-        z_now[lane] = z_then;
+        complex128 z_lane = z[lane];
+        while (abs(whole_power(z_lane, 3) - 1.0) > 1e-12)
+            z_lane -= (whole_power(z_lane, 3) - 1.0) / (3.0 * (z_lane * z_lane));
+        z_after[lane] = z_lane;
     }
 }
 """

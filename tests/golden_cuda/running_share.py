@@ -102,16 +102,16 @@ void running_share_kernel(
         // total = np.cumsum(x * x)
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double total_now = 0.0;
+        double total_of_part = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
             double x_i = x[i];
-            total_now += x_i * x_i;
+            total_of_part += x_i * x_i;
         }
-        total_now = row_sum(total_now);
+        total_of_part = row_sum(total_of_part);
         if (threadIdx.x == 0)
-            total_of_parts[part] = total_now;
+            total_of_parts[part] = total_of_part;
     }
 }
 
@@ -122,27 +122,27 @@ void running_share_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double total_then = 0.0;
+        double total_i = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
-            total_then += total_of_parts[k];
+            total_i += total_of_parts[k];
         }
-        total_then = row_sum(total_then);
+        total_i = row_sum(total_i);
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         for (long long tile = first; tile < last; tile += blockDim.x) {
             long long i = tile + threadIdx.x;
-            double total_then_term = 0.0;
+            double total_i_term = 0.0;
             if (i < last) {
                 // total = np.cumsum(x * x)
                 double x_i = x[i];
-                total_then_term = x_i * x_i;
+                total_i_term = x_i * x_i;
             }
-            total_then = row_running_sum(total_then, total_then_term);
+            total_i = row_running_sum(total_i, total_i_term);
             if (i < last)
-                total[i] = total_then;
-            total_then = row_last(total_then);
+                total[i] = total_i;
+            total_i = row_last(total_i);
         }
     }
 }

@@ -69,26 +69,26 @@ void running_shares_kernel(
     Index m)
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
-        float total_now = 0.0f;
+        float total_ij = 0.0f;
         for (Index tile = 0; tile < m; tile += blockDim.x) {
             Index j = tile + threadIdx.x;
-            float total_now_term = 0.0f;
+            float total_ij_term = 0.0f;
             if (j < m) {
                 // total = np.cumsum(np.exp(x), axis=1)
-                total_now_term = expf(x[i * m + j]);
+                total_ij_term = expf(x[i * m + j]);
             }
-            total_now = row_running_sumf(total_now, total_now_term);
+            total_ij = row_running_sumf(total_ij, total_ij_term);
             if (j < m)
-                total[i * m + j] = total_now;
-            total_now = row_lastf(total_now);
+                total[i * m + j] = total_ij;
+            total_ij = row_lastf(total_ij);
         }
         row_wait();
         // return total / total[:, -1:]
-        float total_part = total[i * m + m - 1];
+        float total_element = total[i * m + m - 1];
         #pragma unroll 4
         for (Index j = threadIdx.x; j < m; j += (Index)blockDim.x) {
             // return total / total[:, -1:]
-            out[i * m + j] = total[i * m + j] / total_part;
+            out[i * m + j] = total[i * m + j] / total_element;
         }
     }
 }

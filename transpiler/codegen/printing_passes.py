@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from calque.transpiler.codegen.equal_reads import share_equal_reads
 from calque.transpiler.codegen.host_values import named_numbers
 from calque.transpiler.codegen.outline import find_results, outline
 from calque.transpiler.codegen.text.coalesce import Groups
@@ -48,6 +49,11 @@ class Printing:
     def passes(self) -> tuple[Pass, ...]:
         """The passes, in their order."""
         return (
+            Pass(
+                *("share_equal_reads", lambda w: share_equal_reads(self.program)),
+                when=lambda w: w.target is NUMPY,
+                optional=True,
+            ),
             Pass("read_sizes_first", lambda w: read_sizes_first(self.program), makes=[SIZES_FIRST]),
             Pass(
                 *("accumulate_in_place", lambda w: accumulate_in_place(self.program)),

@@ -318,8 +318,9 @@ class State(Captures):
             map_tree(lambda buffer: self.name_value(buffer, name), value.rows.buffers)
         elif isinstance(value, Array) and value.poison is None and value._base is None:
             var = value._value
-            if var.name is None and not name.startswith("%"):
-                var.name = name
+            if not name.startswith("%"):
+                var.name = name if var.name is None else var.name
+                value.called = value.called or name  # a copy's memory begins as another's value
         elif isinstance(value, Array) and value._base is not None and value._value.name is None:
             value._value.name = name
 

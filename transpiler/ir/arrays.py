@@ -114,6 +114,7 @@ class Array:
         "_partners",
         "_seen",
         "_value",
+        "called",
         "is_buffer",
         "kinds",
         "leaf",
@@ -132,6 +133,7 @@ class Array:
         self._partners = 0  # by a bit for each place in the builder's ``linked``
         self._bit = 0
         self.poison: Origin | None = None  # set when a partner was stored into
+        self.called: str | None = None  # the name that the user first gave this very cell
         self.listed: Any = None  # of an array that stands for a list: the list that holds it
         self.is_buffer = False  # a 0-d array that was made to be stored into
         self.kinds: frozenset[type] | None = None  # see frontend.kinds; None: by its definition
@@ -245,8 +247,8 @@ class Array:
         fresh = new.atom
         if fresh is old:
             return
-        if fresh.name is None and old.name is not None:
-            fresh.name = old.name
+        if fresh.name is None:
+            fresh.name = self.called or old.name
         if old in builder.contiguous:
             builder.contiguous.add(fresh)
         self._value = fresh

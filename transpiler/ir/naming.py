@@ -8,7 +8,8 @@ which ``x`` occurs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from calque.transpiler.ir.core import Apply, Atom, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_size
@@ -17,6 +18,7 @@ Word = Callable[[Atom], "str | None"]  # what to call an operand inside a longer
 Definitions = Mapping[Var, Statement]
 
 LONGEST = 28
+_LARGE = 1000  # numbers in names are smaller
 # of more than two names, by the word that stands between two
 _OF_MORE = {
     "plus": "sum",
@@ -29,6 +31,11 @@ _OF_MORE = {
 _TIMES = {2.0: "twice", 0.5: "half", -1.0: "minus"}
 _OF_ONE = ("elementwise", "linear", "opaque")  # kinds of functions whose name is word enough
 _AXES = {0: "rows", 1: "columns"}
+_WHOLE = slice(None)
+ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
+    *("tenth", "eleventh", "twelfth"),
+)
 
 
 def first_word(s: Apply, word: Word) -> str | None:
@@ -117,13 +124,13 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
     if p.infix in _OF_MORE:
         return f"{operand}_{_OF_MORE[p.infix]}"
     if p.suffix and "{1}" in p.suffix:
-        right = word(s.args[1])
+        right = word(s.args[1]) or _number_word(s.args[1])
         beside = f"_{right}" if right and right != operand else ""
         return f"{operand}_{p.suffix.removesuffix('_{1}')}{beside}"
     if p.kind == "size" and not p.suffix:
         return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
     if p.kind == "indexing" and not p.suffix:
-        return f"{operand}_{index_word(s, word, definitions)}"
+        return f"{named(s.args[0]) or operand}_{index_word(s, word, definitions)}"
     inner = _within(s, operand, word, named, definitions)
     if p.suffix:
         return f"{inner}_{p.suffix}"
@@ -131,6 +138,13 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
         return f"minus_{inner}"
     stem = p.word or p.name.split(".")[-1]
     return f"{stem}_{inner}" if stem.isidentifier() else f"{operand}_value"
+
+
+def _number_word(value: Atom) -> str | None:
+    """``5`` for 5.0, ``minus_2``; None for a number that no name can hold."""
+    if isinstance(value, Var) or not isinstance(value, (int, float)) or value != value // 1:
+        return None
+    return f"{'minus_' * (value < 0)}{abs(int(value))}" if abs(value) < _LARGE else None
 
 
 def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:
@@ -147,21 +161,97 @@ def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Defini
 
 
 def index_word(s: Apply, word: Word, definitions: Definitions) -> str:
-    """``ij`` for a read or a store at [i, j], ``im1_j`` at [i - 1, j], else ``part``."""
-    first = s.primitive.first_index
-    parts = []
-    for item in s.params["index"]:
-        found: str | None = None
-        if isinstance(item, Slot):
-            found = _place_word(s.args[first + item.position], word, definitions)
-        elif isinstance(item, int):
-            found = {0: "first", -1: "last", 1: "second", 2: "third"}.get(item)
-        if not found:
-            return "part"
-        parts.append(found)
-    if not parts:
-        return "part"
+    """``ij`` for a read or a store at [i, j], ``im1_j`` at [i - 1, j], ``but_last`` for [:-1]."""
+    parts = index_parts(s, word, definitions)
+    return joined(parts) if parts else "slice" if s.out.type.ndim else "element"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """The words of an index as one: ``ij``, ``im1_j``."""
     return ("" if all(len(p) == 1 for p in parts) else "_").join(parts)
+
+
+def index_parts(s: Apply, word: Word, definitions: Definitions) -> list[str]:
+    """The words of the axes of an index; none if one has no word.
+
+    The only place of an axis of size 1 is left out, and so are whole axes after the others.
+    """
+    items = [item for item in s.params["index"] if item is not None]
+    dims = s.args[0].type.dims if isinstance(s.args[0], Var) else ()
+    while len(items) > 1 and items[-1] in (_WHOLE, Ellipsis):
+        items.pop()
+    parts: list[str] = []
+    ahead = 0
+    for axis, item in enumerate(items):
+        if item == _WHOLE and not parts:
+            ahead += 1
+            continue
+        if item == 0 and len(items) > 1 and dims[axis : axis + 1] == (1,):
+            continue
+        found = _item_word(item, s.args[s.primitive.first_index :], word, definitions)
+        if not found or ahead > 1:
+            return []
+        parts.append(found)
+    if not ahead or not parts:
+        return parts
+    column = joined(parts)
+    return [f"column_{column}" if isinstance(items[ahead], Slot) else f"{column}_column"]
+
+
+def _item_word(
+    item: Any, operands: Sequence[Atom], word: Word, definitions: Definitions
+) -> str | None:
+    """The word for one item of an index."""
+    if isinstance(item, Slot):
+        index = operands[item.position]
+        if isinstance(index, Var) and index.type.ndim:
+            found = word(index) or ""
+            if found.startswith(("lanes", "rows")):
+                return found
+            return f"at_{found}" if found else "gathered"
+        return _place_word(index, word, definitions)
+    if isinstance(item, slice):
+        ends = (item.start, item.stop)
+        if any(isinstance(end, Slot) for end in (*ends, item.step)):
+            return _span_word(item, operands, word, definitions)
+        if item.step in (None, 1) and all(end is None or type(end) is int for end in ends):
+            return _known_span_word(*ends)
+        return "reversed" if (*ends, item.step) == (None, None, -1) else None
+    return _ordinal_word(item) if type(item) is int else None
+
+
+def _ordinal_word(place: int) -> str | None:
+    """``first``, ``second``, ``last``, ``second_last``; None far from both ends."""
+    if place < 0:
+        return {-1: "last", -2: "second_last", -3: "third_last"}.get(place)
+    return ORDINALS[place] if place < len(ORDINALS) else None
+
+
+def _known_span_word(start: int | None, stop: int | None) -> str | None:
+    """``but_first`` for [1:], ``inner`` for [1:-1], ``first_to_third`` for [:3]."""
+    match start, stop:
+        case (None | 0), -1:
+            return "but_last"
+        case 1, None:
+            return "but_first"
+        case 1, -1:
+            return "inner"
+    first, last = _ordinal_word(start or 0), "last" if stop is None else _ordinal_word(stop - 1)
+    if not first or not last or stop == 0:
+        return None
+    return f"{first}_to_{last}" if first != last else first
+
+
+def _span_word(
+    item: slice, operands: Sequence[Atom], word: Word, definitions: Definitions
+) -> str | None:
+    """``up_to_count`` for [:count], ``from_i`` for [i:]."""
+    if item.step not in (None, 1):
+        return None
+    start, stop = (_item_word(e, operands, word, definitions) for e in (item.start, item.stop))
+    if item.stop is None and start:
+        return f"from_{start}"
+    return f"up_to_{stop}" if item.start in (None, 0) and stop else None
 
 
 def _place_word(index: Atom, word: Word, definitions: Definitions) -> str | None:
@@ -182,7 +272,7 @@ def _place_word(index: Atom, word: Word, definitions: Definitions) -> str | None
         return f"{left}_{made.primitive.infix}_{right}" if left and right else None
     of_size = definitions.get(base) if isinstance(base, Var) else None
     if is_size(of_size):
-        return "last" if kind == "subtract" and step == 1 else None
+        return _ordinal_word(-step) if kind == "subtract" and type(step) is int and step else None
     letter = "p" if kind == "add" else "m"
     found = word(base)
     return f"{found}{letter}{step}" if found and base is made.args[0] else None

@@ -138,13 +138,19 @@ class Values:
 
     def fresh(self, var: Var) -> Var:
         """A companion for a carried Var."""
-        return var.again(self.batched_type(var.type))
+        made = var.again(self.batched_type(var.type))
+        made.name = self.name_of(var)
+        return made
+
+    def name_of(self, var: Var) -> str | None:
+        """``x_lanes`` for some examples of ``x``; the user's name for all of them."""
+        return f"{var.name}_lanes" if self.nested and var.name else var.name
 
     def note(self, out: Var, value: Any) -> None:
         """Keep a Var's companion, with its name."""
         value = self.cast(value, out.type)
         if value.atom.name is None and out.name:
-            value.atom.name = f"{out.name}_lanes" if self.nested else out.name
+            value.atom.name = self.name_of(out)
         value.atom.word = value.atom.word or out.word
         self.values[out] = Array(value.atom)
 

@@ -22,8 +22,8 @@ def cross_entropy_grad_kernel(
             largest = maximum(largest, logits[i, j])
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         max_logits[i, 0] = largest
-        total = 0.0
-        total_now = 0
+        sum_exp_shifted_i = 0.0
+        sum_logits_equal_i = 0
         for j in range(logits.shape[1]):
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             logits_ij = logits[i, j]
@@ -31,12 +31,12 @@ def cross_entropy_grad_kernel(
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             exp_shifted_ij = exp(shifted)
             exp_shifted[i, j] = exp_shifted_ij
-            total += exp_shifted_ij
+            sum_exp_shifted_i += exp_shifted_ij
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            total_now += np.int64(logits_ij == largest)
+            sum_logits_equal_i += np.int64(logits_ij == largest)
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
-        sum_exp_shifted[i, 0] = total
-        sum_logits_equal[i, 0] = total_now
+        sum_exp_shifted[i, 0] = sum_exp_shifted_i
+        sum_logits_equal[i, 0] = sum_logits_equal_i
 
     # reverse
     # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
@@ -58,7 +58,7 @@ def cross_entropy_grad_kernel(
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             total -= shifted_bar
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
-        max_logits_i_first = max_logits[i, 0]
+        max_logits_i = max_logits[i, 0]
         total_over_sum_logits_equal = total / sum_logits_equal[i, 0]
         for j in vrange(logits.shape[1]):
             # return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
@@ -66,7 +66,7 @@ def cross_entropy_grad_kernel(
             # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             shifted_bar += sum_exp_shifted_bar * exp_shifted[i, j]
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
-            logits_product = (logits[i, j] == max_logits_i_first) * total_over_sum_logits_equal
+            logits_product = (logits[i, j] == max_logits_i) * total_over_sum_logits_equal
             logits_bar[i, j] = shifted_bar + logits_product
 
 

@@ -30,13 +30,13 @@ def heat_kernel(u, inner_sum, total_parts):
                 # u[1:-1, 1:-1] = inner + 0.1 * change
                 u[i + 1, j + 1] = inner_sum[i, j]
     for i in prange(u.shape[0]):
-        total = 0.0
+        total_parts_i = 0.0
         for j in range(u.shape[1]):
             # return np.sum(u * u)
             u_ij = u[i, j]
-            total += u_ij * u_ij
+            total_parts_i += u_ij * u_ij
         # return np.sum(u * u)
-        total_parts[i] = total
+        total_parts[i] = total_parts_i
     total = 0.0
     for i in range(u.shape[0]):
         # return np.sum(u * u)

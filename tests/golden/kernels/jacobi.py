@@ -33,9 +33,9 @@ def jacobi_grad_kernel(a, b, a_bar):
         a_bar_second = a_bar[1]
         b_bar[0] += 0.3333333333333333 * a_bar_second
         b_bar[1] += (a_bar_second + a_bar[2]) * 0.3333333333333333
-        a_bar_part = a_bar[a.shape[0] - 2]
-        b_bar[a.shape[0] - 2] += (a_bar[a.shape[0] - 3] + a_bar_part) * 0.3333333333333333
-        b_bar[a.shape[0] - 1] += 0.3333333333333333 * a_bar_part
+        a_bar_second_last = a_bar[a.shape[0] - 2]
+        b_bar[a.shape[0] - 2] += (a_bar[a.shape[0] - 3] + a_bar_second_last) * 0.3333333333333333
+        b_bar[a.shape[0] - 1] += 0.3333333333333333 * a_bar_second_last
         for i in vrange(1, a.shape[0] - 1):
             # a[i] = (b[i - 1] + b[i] + b[i + 1]) / 3.0
             a_bar[i] = 0.0
@@ -46,9 +46,9 @@ def jacobi_grad_kernel(a, b, a_bar):
         b_bar_second = b_bar[1]
         a_bar[0] += 0.3333333333333333 * b_bar_second
         a_bar[1] += (b_bar_second + b_bar[2]) * 0.3333333333333333
-        b_bar_part = b_bar[a.shape[0] - 2]
-        a_bar[a.shape[0] - 2] += (b_bar[a.shape[0] - 3] + b_bar_part) * 0.3333333333333333
-        a_bar[a.shape[0] - 1] += 0.3333333333333333 * b_bar_part
+        b_bar_second_last = b_bar[a.shape[0] - 2]
+        a_bar[a.shape[0] - 2] += (b_bar[a.shape[0] - 3] + b_bar_second_last) * 0.3333333333333333
+        a_bar[a.shape[0] - 1] += 0.3333333333333333 * b_bar_second_last
         for i in vrange(1, a.shape[0] - 1):
             # b[i] = (a[i - 1] + a[i] + a[i + 1]) / 3.0
             b_bar[i] = 0.0

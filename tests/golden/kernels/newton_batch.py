@@ -21,7 +21,7 @@ def kepler_vmap_kernel(mean, eccentricity, e):
             mean_chunk_i = mean_chunk[i]
             mean_chunk_difference = mean_chunk_i - eccentricity_chunk[i] * sin(mean_chunk_i)
             mean_chunk_above[i] = abs(mean_chunk_difference - mean_chunk_i) > 1e-12
-        e_now = mean_chunk.copy()
+        e_chunk = mean_chunk.copy()
         live = mean_chunk_above
         while True:
             found = False
@@ -35,21 +35,22 @@ def kepler_vmap_kernel(mean, eccentricity, e):
                 live_i = live[i]
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
                 #     np.cos(e))
-                e_now_i = e_now[i]
+                e_chunk_i = e_chunk[i]
                 eccentricity_chunk_i = eccentricity_chunk[i]
+                e_chunk_difference = e_chunk_i - eccentricity_chunk_i * sin(e_chunk_i)
                 mean_chunk_i = mean_chunk[i]
-                e_numerator = e_now_i - eccentricity_chunk_i * sin(e_now_i) - mean_chunk_i
-                e_then = e_now_i - e_numerator / (1.0 - eccentricity_chunk_i * cos(e_now_i))
+                e_denominator = 1.0 - eccentricity_chunk_i * cos(e_chunk_i)
+                e_after = e_chunk_i - (e_chunk_difference - mean_chunk_i) / e_denominator
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                live_chosen = e_then if live_i else e_now_i
+                live_chosen = e_after if live_i else e_chunk_i
                 # e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
                 #     np.cos(e))
                 live_difference = live_chosen - eccentricity_chunk_i * sin(live_chosen)
                 # while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-                e_now[i] = live_chosen
+                e_chunk[i] = live_chosen
                 live[i] = live_i & (abs(live_difference - mean_chunk_i) > 1e-12)
         for i in vrange(mean_chunk.shape[0]):
-            e[i + start] = e_now[i]
+            e[i + start] = e_chunk[i]
 
 
 def kepler_vmap_jit(mean, eccentricity):

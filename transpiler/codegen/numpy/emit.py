@@ -68,7 +68,7 @@ SCIPY_MODULES = (
     "special",
     "stats",
 )  # as names of primitives have them
-_FEW_SPLITS = 6
+_FEW_SPLITS = 10
 # builtins that the text calls and that a user may have used as a variable's name
 _BUILTINS = ("abs", "bool", "complex", "float", "int", "len", "print", "range", "slice", "type")
 

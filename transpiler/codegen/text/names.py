@@ -1,8 +1,8 @@
 """Names of variables: the user's where there is one, else words that describe the value.
 
-Versions that are otherwise equal are distinguished by words, in the text's order: ``x``, ``x_now``,
-``x_then`` for the user's names, ``x_product`` and ``x_product_other`` for invented ones. When the
-words run out, as in ten layers one after another, numbers follow: ``x_6``.
+Several values of one name are told apart by what they are: the element ``x_ij``, ``x_before`` a
+statement, ``softmax_x`` in an inlined function (``telling_apart.py``). Where no such word is true,
+as in ten layers one after another, they are counted: ``second_x``.
 """
 
 from __future__ import annotations
@@ -10,21 +10,31 @@ from __future__ import annotations
 import builtins
 import itertools
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 from calque.transpiler.codegen.text.coalesce import Groups
+from calque.transpiler.codegen.text.telling_apart import SUMS, NamedVersions, counted
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
 from calque.transpiler.ir.effects import is_store
-from calque.transpiler.ir.naming import LONGEST, described, index_word, told, word_within
+from calque.transpiler.ir.naming import (
+    LONGEST,
+    described,
+    index_parts,
+    index_word,
+    joined,
+    told,
+    word_within,
+)
 from calque.transpiler.ir.roles import Roles
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram
+from calque.transpiler.primitives.elementwise import astype
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
-VERSIONS = ("now", "then", "later")  # for variables that the user assigns again
-OTHERS = ("other", "further", "still_further")
+_BRIEF = 20  # characters of a description that tells versions of a name apart
 
 
 class Names:
@@ -46,23 +56,28 @@ class Names:
         self.given: dict[int, str] = {}
         self._holders: dict[str, int] = {}  # name -> members of the groups with this name
         self._clashing: dict[str, int] = {}  # name -> values live where these are defined
-        self._functions: dict[str, set[str]] = {}  # name -> the user's functions they come from
         self._clashes: dict[int, int] = {}  # group -> values live where its members are defined
         self._hints: dict[int, str] = {}
         self._along: set[int] = set()  # the counters of loops over elements
         self._stems: dict[int, str] = {}  # group -> the stem of an invented name
+        self._versions = NamedVersions(program, groups, self._given_to)
+        self._named_so: Counter[str] = Counter()  # how many variables are versions of a name
         for var in program.function.params:
             if var not in paths and var.name is not None:
                 self._give(groups.of(var), var.name)
+                self._named_so[var.name] += 1
         self._stores, self._loaded = program.once(_accesses)
         self._roles = program.once(_roles)
         order = list(self._bound(program.body, skip, 0))
-        for group in order:
-            if group not in self.given and groups.names(group):
-                self._choose(group, *groups.names(group))
-        self._users = set(self._holders) | {v.name for v in program.vars if v.name}
-        for group in order:
-            if group not in self.given:
+        wishes = {group: next(iter(groups.names(group)), None) for group in order}
+        self._users = set(self._holders) | {*filter(None, wishes.values())}
+        for group, wish in wishes.items():
+            if group not in self.given and wish is not None and not _says_little(wish):
+                self._choose(group, wish)
+        for group, wish in wishes.items():  # lanes are called for their tests, sums for arrays
+            if group not in self.given and wish is not None:
+                self._choose(group, wish)
+            elif group not in self.given:
                 self._invent(group)
 
     def __call__(self, var: Var) -> str:
@@ -111,52 +126,118 @@ class Names:
         self.given[group] = name
         self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
-        members = self.program.members(self.groups.members[group])
-        self._functions.setdefault(name, set()).update(map(_function_of, members))
+
+    def _given_to(self, var: Var) -> str | None:
+        return self.given.get(self.groups.of(var))
 
     def _choose(self, group: int, wish: str) -> None:
         others = [f"{wish}_{word}" for word in self._places(group, wish)]
+        others += self._elsewhere(group, wish)
         if group in self._along and wish in _COUNTERS:
             others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
-        apart = self._told_apart(group, wish)
-        for candidate in _variants(wish, *others, *apart, words=VERSIONS):
-            taken = candidate not in (wish, *others) and candidate in self._holders
-            if not taken and self._free_for(candidate, group):
+        apart = self._versions.of_the_user(group, wish, self._holders.get(wish, 0))
+        self._named_so[wish] += 1
+        last = itertools.chain(self._inner(group, wish), counted(wish, self._named_so[wish]))
+        tail = itertools.chain(apart, self._told_by(group, wish), last)
+        own = (*others, wish) if wish in SUMS else (wish, *others)
+        for candidate in itertools.chain(self._versions.ahead(group, wish), own, tail):
+            if self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
         raise AssertionError(f"no name is free for {wish}")
 
-    def _told_apart(self, group: int, wish: str) -> Iterator[str]:
-        """Better names: ``x_before`` for a restored value, ``sigmoid_x`` in inlined ``sigmoid``."""
-        first = next(iter(self.program.members(self.groups.members[group])))
-        made = self.program.definition.get(first)
-        if isinstance(made, Apply) and made.primitive is getitem:
-            if (made.args[0].name or "").endswith("_saved"):
-                yield f"{wish}_before"
-        within = _function_of(first)
-        known = {*self._functions.get(wish, ()), self.program.function.name}
-        if within.isidentifier() and not any(k.startswith(within) for k in known):
-            yield f"{within}_{wish}"
+    def _told_by(self, group: int, wish: str) -> Iterator[str]:
+        """A complete and brief description: ``y_squared`` for a further ``y``."""
+        made = self.program.definition.get(self._first(group))
+        if isinstance(made, Apply) and "_bar" not in wish:
+            whole = told(made, self._named, self.program.definition)
+            if whole and len(whole) <= _BRIEF:
+                yield whole
+
+    def _inner(self, group: int, wish: str) -> Iterator[str]:
+        """``inner_x`` for a value of an inner loop, or of an arm of a branch."""
+        depths, others = map(self._depths, (self.groups.members[group], self._holders.get(wish, 0)))
+        if depths and others and min(depths) > min(others):
+            yield f"inner_{wish}"
+
+    def _depths(self, members: int) -> list[int]:
+        """The number of blocks around each of the statements that make these values."""
+        made = map(self.program.definition.get, self.program.members(members))
+        return [self._depth(s) for s in made if s is not None]
+
+    def _depth(self, made: core.Statement | None) -> int:
+        depth = 0
+        while made is not None and id(made) in self.program.block_of:
+            made = self.program.home[id(self.program.block_of[id(made)])][1]
+            depth += 1
+        return depth
+
+    def _first(self, group: int) -> Var:
+        return next(iter(self.program.members(self.groups.members[group])))
 
     def _places(self, group: int, wish: str) -> list[str]:
-        """Suffixes such as ``ij`` for element [i, j], unless one of that name is read before."""
-        var, *others = self.program.members(self.groups.members[group])
-        made = self.program.definition.get(var)
-        if others or not isinstance(made, Apply) or var.type.ndim:
+        """Suffixes such as ``ij`` for element [i, j], unless one of that name is read before.
+
+        An element may be read, be stored, or be stored when a loop has summed it up.
+        """
+        members = self._versions.members(group)
+        if any(v.type.ndim for v in members):
             return []
-        block = self.program.block_of[id(made)]
-        read = {"", *map(self._index_word, self._loaded.get((id(block), wish), ()))}
-        words = [self._index_word(s) for s in self._stores.get(var, ()) if s.out.name == wish]
-        return [w for w in (*words, self._counters(block)) if w not in read]
+        made = [self.program.definition.get(v) for v in members]
+        stored = [s for v in members for s in self._stores.get(v, ()) if self._is_of(s, wish)]
+        words = [self._index_word(s) for s in stored]
+        own = [m for m in made if isinstance(m, Apply) and m.primitive is getitem]
+        own = [m for m in own if self._is_of(m, wish)]
+        words += map(self._index_word, own)
+        block = self._versions.block_of(members[0])
+        if block is not None and (restored := self._versions.restored(members[0])):
+            parts = index_parts(restored, self.word, self.program.definition)
+            return [joined(parts[-max(len(self._around(block)), 1) :])] if parts[1:] else []
+        read: set[str] = {""}
+        if block is not None:
+            loaded = self._loaded.get((id(block), wish), ())
+            read.update(self._index_word(s) for s in loaded if s.out not in members)
+            if len(members) == 1:
+                words.append(self._counters(block))
+        if any(s.out.name == wish and len(members) == 1 for s in own):
+            read = {""}  # what is read under two names is one value
+        return [w for w in words if w not in read]
+
+    def _elsewhere(self, group: int, wish: str) -> Iterator[str]:
+        """Names of elements: ``x_of_part`` of a partial sum, ``x_lane_bar`` of an adjoint."""
+        members = self._versions.members(group)
+        if any(v.type.ndim for v in members):
+            return
+        for s in (s for v in members for s in self._stores.get(v, ())):
+            array = self._named(s.args[0]) or ""
+            if array.endswith("_of_parts"):
+                yield array.removesuffix("s")
+            elif wish in SUMS and array and (index := self._index_word(s)) != "element":
+                yield f"{array}_{index}"
+        block = self._versions.block_of(members[0])
+        counters = self._counters(block) if block is not None else ""
+        if counters and wish.endswith("_bar"):
+            yield f"{wish.removesuffix('_bar')}_{counters}_bar"
+
+    def _is_of(self, s: Apply, wish: str) -> bool:
+        """True for an access to the array of which a value is an element: it has its name."""
+        array = s.args[0]
+        if not isinstance(array, Var) or (array.name or "").endswith("_saved"):
+            return False
+        return wish in (array.name, s.out.name, self._given_to(array))
 
     def _counters(self, block: core.Block) -> str:
+        """The indices of the loops over elements that a block is in, as one word."""
+        return "".join(self._around(block))
+
+    def _around(self, block: core.Block) -> list[str]:
         """The indices of the loops over elements that a block is in."""
         owner = self.program.home[id(block)][1]
         if owner is None:
-            return ""
-        around = self._counters(self.program.block_of[id(owner)])
+            return []
+        around = self._around(self.program.block_of[id(owner)])
         counter = self.word(owner.index) if isinstance(owner, For) and owner.scheduled else None
-        return around + (counter or "")
+        return around + ([counter] if counter else [])
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
@@ -167,12 +248,15 @@ class Names:
         if hasattr(builtins, wish) or not wish.isidentifier() or keyword.iskeyword(wish):
             wish = f"{wish}_value" if wish.isidentifier() else "value"
         letters = _COUNTERS[_COUNTERS.index(wish) :] if group in self._hints else ()
-        elements = [f"{wish}_{word}" for word in self._places(group, wish)]
+        elements = [f"{wish}_{w}" for w in self._places(group, wish) if not wish.endswith(f"_{w}")]
         made = self.program.definition.get(first)
         if word and isinstance(made, Apply):
             whole = told(made, self._named, self.program.definition)
             elements += [whole] if whole and len(whole) <= LONGEST else []
-        for candidate in itertools.chain(letters, _variants(wish, *elements)):
+        apart = self._versions.of_ours(group, wish, self._holders.get(wish, 0))
+        ahead = self._versions.of_versions(group, wish)
+        tail = itertools.chain(ahead, letters, (wish, *elements), apart, counted(wish, 2))
+        for candidate in tail:
             if candidate not in self._users and self._free_for(candidate, group):
                 self._give(group, candidate)
                 return
@@ -205,7 +289,7 @@ class Names:
         """A name from the operation that computes a value."""
         made = self.program.definition.get(var)
         if not isinstance(made, Apply):
-            return "chosen" if isinstance(made, core.If) else "carried"
+            return "choice" if isinstance(made, core.If) else "state"
         source: Apply = made
         if made.primitive is copy and isinstance(made.args[0], Var):
             inner = self.program.definition.get(made.args[0])
@@ -233,12 +317,13 @@ def _roles(program: PrintedProgram) -> Roles:
     return Roles(program.body, _of_the_user, program.definition)
 
 
+def _says_little(wish: str) -> bool:
+    """True for a name of ours that says more beside the names of other values."""
+    return wish in ("lanes", *SUMS) or wish.endswith("_lanes")
+
+
 def _of_the_user(atom: Atom) -> str | None:
     return atom.name if isinstance(atom, Var) else None
-
-
-def _function_of(var: Var) -> str:
-    return var.origin.function if var.origin else ""
 
 
 def _accesses(
@@ -252,14 +337,9 @@ def _accesses(
             continue
         if is_store(s) and "index" in s.params and isinstance(s.args[1], Var):
             stores.setdefault(s.args[1], []).append(s)
+            made = program.definition.get(s.args[1])
+            if isinstance(made, Apply) and made.primitive is astype:
+                stores.setdefault(made.args[0], []).append(s)
         elif s.primitive is getitem:
             reads.setdefault((id(program.block_of[id(s)]), s.args[0].name), []).append(s)
     return stores, reads
-
-
-def _variants(wish: str, *first: str, words: Sequence[str] = OTHERS) -> Iterator[str]:
-    """Candidates for a name: the wish, the ``first`` ones, then variants with words."""
-    yield from (wish, *first)
-    yield from (f"{wish}_{word}" for word in words)
-    for number in itertools.count(len(words) + 2):
-        yield f"{wish}_{number}"

@@ -34,7 +34,9 @@ def shown_name(place: Any) -> str | None:
     if not place.startswith("%"):
         return place
     stem = place[1:].rstrip("0123456789").rstrip("_")
-    return {"broken": "stopped", "value": "result", "item": None, "yielded": None}.get(stem, stem)
+    return {"broken": "stopped", "value": "result", "item": None, "yielded": None}.get(
+        stem, stem or "iteration"
+    )
 
 
 _PLAIN = frozenset(
