@@ -148,7 +148,7 @@ def test_an_arm_stores_in_place() -> None:
 
 @pytest.mark.parametrize("name", ["shared_index", "shared_endless_loop", "shared_quotient"])
 def test_what_may_fail_is_guarded(name: str) -> None:
-    assert "if np.any(x_above):" in source_of(name)
+    assert "if np.any(x_above_10):" in source_of(name)
 
 
 def test_what_cannot_fail_is_not_guarded() -> None:

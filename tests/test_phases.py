@@ -52,6 +52,7 @@ def test_a_batch_with_a_branch_also_in_chunks() -> None:
     for batched in (calque.vmap(calque.grad(arms)), calque.vmap(calque.grad(arms), chunk_size=2)):
         text = text_of(batched, x, y)
         assert "# return np.log(x) * y\n" in text and "# return x * x * y\n" in text
+        assert "# else: (x <= 0.5)\n" in text
         np.testing.assert_allclose(batched(x, y), want)
 
 
@@ -73,6 +74,37 @@ def test_a_long_statement_is_quoted_whole() -> None:
     comment = "".join(line.strip()[1:].strip() + " " for line in text.splitlines() if line.strip().startswith("#"))
     assert "return np.sin(first_coordinate) * np.cos(second_coordinate) + first_coordinate * second_coordinate * 2.0" in comment
     assert all(len(line) <= 88 for line in text.splitlines() if "#" in line)
+
+
+def test_a_hessian_has_the_phases_of_its_gradient() -> None:
+    u = np.linspace(0.1, 1.0, 5)
+    text = text_of(calque.hessian(smoothed), u)
+    forward, reverse = text.split("# reverse")
+    assert "# forward" in forward and "u_bar" not in forward
+    assert "# u[i] = 0.5 * u[i] * u[i + 1] + u[i - 1]\n" in reverse
+
+
+def quotient(x: float):
+    y = np.exp(x)
+    return y / (1.0 + x)
+
+
+def test_a_gradient_of_a_gradient_tells_its_sweeps_apart() -> None:
+    text = text_of(calque.grad(calque.grad(quotient)), 0.3)
+    forward, first, reverse = re.split("# first derivative|# reverse", text)
+    assert "# forward" in forward and "_bar" not in forward
+    assert "# return y / (1.0 + x)\n" in first
+    assert "# derivative of: return y / (1.0 + x)\n" in reverse and "# return y / (1.0 + x)\n" in reverse
+    slope = (calque.grad(quotient)(0.3 + 1e-6) - calque.grad(quotient)(0.3 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(calque.grad(calque.grad(quotient))(0.3), slope, rtol=1e-6)
+
+
+def test_a_kernel_of_lanes_has_phases_within_a_lane() -> None:
+    a, x = np.array([2.0, 9.0]), np.array([1.0, 5.0])
+    source = calque.source(calque.jit(calque.vmap(calque.grad(root))), a, x)
+    lane = source[source.index("for lane"):].partition("\n\n\n")[0]
+    assert lane.index("# forward") < lane.index("while ") < lane.index("# reverse")
+    assert "# while np.abs(x * x - a) > 1e-10:\n" in lane.split("# reverse")[1]
 
 
 def logistic(z: float, y: float):

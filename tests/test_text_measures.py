@@ -20,21 +20,21 @@ GOALS = {
     **dict.fromkeys(COMPLAINTS, 0),
 }
 HELD = {
-    "lines for one of the primal's": 4.89,
-    "lines of a gradient for one of the primal's": 4.48,
+    "lines for one of the primal's": 4.93,
+    "lines of a gradient for one of the primal's": 4.52,
     "a launcher's statements for a CUDA kernel": 10.0,
     "invented names a statement": 0.23,
     "names told apart by nothing": 0,
     "names that repeat an index": 0,
-    "gradients without phases": 3,
-    "reverse phases that quote nothing": 5,
+    "gradients without phases": 1,
+    "reverse phases that quote nothing": 4,
     "names that end in _new, _next, _b to _g": 13,
     "+ -": 0,
     "x = x + y": 9,
     "products with a known 1": 3,
-    "lines over 88 columns": 48,
+    "lines over 88 columns": 47,
     "sizes of computed arrays": 0,
-    "adjoints outside of `# reverse`": 2,
+    "adjoints outside of `# reverse`": 0,
     "_ that is read": 0,
 }
 

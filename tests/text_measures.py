@@ -34,7 +34,7 @@ VERSION = re.compile(r"_(new|next|[b-g])$")
 VAGUE = re.compile(r"_(now|then|later|other|further|(?<!_of_)part)(?=_|$)|(?<!_kernel)(?<!\d)_\d+$")
 INDEX_TWICE = re.compile(r"_([ijkl]{1,3})_\1(_|$)|_[ijkl]+_first$")
 CARRIED = re.compile(r"^(carried|chosen)(_|$)")
-COMPARED = re.compile(r"_(above|below|at_least|at_most|equal|unequal)_(minus_)?\d+$")  # the user's number
+COMPARED = re.compile(r"_(above|below|at_least|at_most|equal|unequal)_(minus_)?\d+(_\d+)?$")  # the user's number
 SWEEP = re.compile(r"grad|hessian|jacrev|vjp|hvp")
 # programs of the battery, a few of each family, and what is printed of them
 BATTERY = {
@@ -268,9 +268,9 @@ def adjoints_in_forward(sample: Sample) -> Iterator[str]:
         phase = ""
         for number in range(function.lineno, function.end_lineno + 1):
             line = text[number - 1].strip()
-            phase = line.removeprefix("# ") if re.fullmatch("# (forward|reverse|forward and reverse)", line) else phase
+            phase = line.removeprefix("# ") if re.fullmatch("# (forward|first derivative|reverse|forward and reverse)", line) else phase
             names = re.match(r"(for |if |while |#)", line) is None and re.match(r"[\w, ]*_bar(?=[ ,])[\w, ]* [+-]?= ", line)
-            if names and "reverse" not in phase:
+            if names and phase in ("", "forward"):
                 yield line
 
 

@@ -20,6 +20,7 @@ def newton_sqrt_grad(a):
         iterations += 1
 
     # reverse
+    # while np.abs(x * x - a) > 1e-12 * a:
     x_bar = 1.0
     a_bar = 0.0
     for i in range(iterations - 1, -1, -1):

@@ -20,6 +20,7 @@ def newton_grad(a):
         iterations += 1
 
     # reverse
+    # while np.abs(x * x - a) > 1e-10:
     x_bar = 1.0
     a_bar = 0.0
     for i in range(iterations - 1, -1, -1):
@@ -28,6 +29,5 @@ def newton_grad(a):
         x = float(x_saved[i])
         a_bar += x_bar / x
         x_bar -= x_bar * (a / x / x)
-    # while np.abs(x * x - a) > 1e-10:
     a_bar += x_bar
     return a_bar

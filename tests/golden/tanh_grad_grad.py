@@ -11,19 +11,22 @@ def tanh_grad_grad(x):
     # forward
     y = np.exp(-2.0 * x)
     one_plus_y = 1.0 + y
-    y_bar_numerator = (1.0 - y) / one_plus_y
-    y_quotient = y_bar_numerator / one_plus_y
+    y_quotient = (1.0 - y) / one_plus_y
+
+    # first derivative
+    # return (1.0 - y) / (1.0 + y)
+    y_quotient_over_one_plus_y = y_quotient / one_plus_y
     return_numerator_bar = 1.0 / one_plus_y
-    y_bar = -1.0 * y_quotient - return_numerator_bar
+    y_bar = -1.0 * y_quotient_over_one_plus_y - return_numerator_bar
 
     # reverse
-    # y = np.exp(-2.0 * x)
+    # derivative of: y = np.exp(-2.0 * x)
     y_bar_bar = -2.0 * y
     y_bar *= -2.0
+    # derivative of: return (1.0 - y) / (1.0 + y)
+    y_bar_bar_product = y_bar_bar * (y_quotient_over_one_plus_y / one_plus_y)
+    one_plus_y_bar = y_bar_bar * (return_numerator_bar / one_plus_y) + y_bar_bar_product
     # return (1.0 - y) / (1.0 + y)
-    y_bar_denominator_bar = y_bar_bar * (return_numerator_bar / one_plus_y)
-    y_bar_denominator_bar += y_bar_bar * (y_quotient / one_plus_y)
-    y_bar_bar_product = y_bar_bar / one_plus_y * (y_bar_numerator / one_plus_y)
-    y_bar += y_bar_denominator_bar + y_bar_bar_product
-    y_bar += y_bar_bar / one_plus_y / one_plus_y
+    one_plus_y_bar += y_bar_bar / one_plus_y * (y_quotient / one_plus_y)
+    y_bar = y_bar + one_plus_y_bar + y_bar_bar / one_plus_y / one_plus_y
     return y_bar * y * -2.0

@@ -13,6 +13,8 @@ def kepler_grad_vmap_jit(mean, eccentricity):
     n = mean.size
     if eccentricity.shape[0] != n:
         raise ValueError('kepler_grad_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+
+    # forward and reverse
     mean_bar = cp.empty(n)
     counts_of_e_saved = cp.empty(n, dtype=np.int64)
     kepler_grad_vmap_kernel(blocks(n), 256, mean, eccentricity, counts_of_e_saved, n)
@@ -90,6 +92,7 @@ void kepler_grad_vmap_kernel_3(
     double* __restrict__ mean_bar, double* __restrict__ e_saved, Index n)
 {
     for (Index lane = blockIdx.x * 256 + threadIdx.x; lane < n; lane += gridDim.x * 256) {
+        // forward
         double mean_lane = mean[lane];
         double eccentricity_lane = eccentricity[lane];
         double e = mean_lane;
@@ -99,18 +102,23 @@ void kepler_grad_vmap_kernel_3(
             e -= (e - eccentricity_lane * sin(e) - mean_lane) / (1.0 - eccentricity_lane * cos(e));
             iterations += 1;
         }
+
+        // reverse
+        // while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
         double e_bar = 1.0;
-        double mean_before_bar = 0.0;
+        double mean_lane_bar = 0.0;
         for (long long j = iterations - 1; j > -1; j--) {
+            // e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
+            //     np.cos(e))
             e = e_saved[j * n + lane];
             double e_denominator = 1.0 - eccentricity_lane * cos(e);
             double e_quotient = (e - eccentricity_lane * sin(e) - mean_lane) / e_denominator;
             double e_bar_product = e_bar * (e_quotient / e_denominator) * eccentricity_lane;
-            mean_before_bar += e_bar / e_denominator;
+            mean_lane_bar += e_bar / e_denominator;
             double e_before_bar = e_bar + e_bar_product * sin(e) - e_bar / e_denominator;
             e_bar = e_before_bar + e_bar / e_denominator * eccentricity_lane * cos(e);
         }
-        mean_bar[lane] = mean_before_bar + e_bar;
+        mean_bar[lane] = mean_lane_bar + e_bar;
     }
 }
 

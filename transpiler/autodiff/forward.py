@@ -25,6 +25,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.ir.dead_code import read_by
+from calque.transpiler.ir.phases import label_rest
 from calque.transpiler.ir.rewrite import derived
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.primitives.called import Called, define
@@ -44,13 +45,14 @@ _OF_NUMBERS = (astype, copy, to_float, to_complex, where, real, imag, conj, sum_
 def forward(function: Function, builder: Builder, tangents: dict[Var, Any]) -> list[Any]:
     """Add tangents to ``function.body``, in place; return the results' tangents (None for zero).
 
-    ``tangents`` maps parameters to their tangents.
+    ``tangents`` maps parameters to their tangents. A tangent is of its primal's phase.
     """
     inputs = [v for v in tangents if v.type.is_float]
     builder.symmetries = symmetries(function)
     push = Push(builder, varied(function.body, inputs), function)
     known: Tangents = {v: t for v, t in tangents.items() if v.type.is_float}
     statements = function.body.statements
+    function.swept = any(s.phase for s in statements)
     with builder.block() as block, selections():
         push.statements(statements, known)
         found = []
@@ -83,6 +85,8 @@ class Push:
     def statements(self, statements: Sequence[core.Statement], tangents: Tangents) -> None:
         """Emit each statement and its tangent."""
         for s in statements:
+            block = self.builder.blocks[-1]
+            count = len(block.statements)
             with self.builder.at(s.origin):
                 match s:
                     case Apply() if self.live.isdisjoint(s.outs):
@@ -98,6 +102,7 @@ class Push:
                         self.push_loop(s, tangents)
                     case _:
                         self.builder.emit(s)
+            label_rest(block.statements[count:], s.phase)
 
     def push_call(self, s: Apply, tangents: Tangents) -> None:
         """Emit a call and its tangents by the call's own rule, which returns the values too."""

@@ -16,6 +16,7 @@ recomputed, restored or saved (see calque.transpiler.autodiff.tape.policy).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,12 +41,12 @@ from calque.transpiler.autodiff.unbroadcast import (
     sum_to,
 )
 from calque.transpiler.autodiff.usage_flags import UsageFlags, flag_arms, note_flag, steep_values
-from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.errors import NotDifferentiable, Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, type_of, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, If, Var, While
 from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
-from calque.transpiler.ir.phases import label
+from calque.transpiler.ir.phases import answers, label, label_before_sweep
 from calque.transpiler.ir.roles import give_words
 from calque.transpiler.ir.target import Target
 from calque.transpiler.late import Late
@@ -105,7 +106,7 @@ def reverse(
             adjoint = adjoints.get(var)
             with builder.at(None):
                 found.append(None if adjoint is None else sweep.whole(var, adjoint))
-    label(body.statements, "forward")
+    label_before_sweep(body.statements)
     label(back.statements, "reverse")
     body.statements += back.statements
     function.swept = True
@@ -116,6 +117,13 @@ def reverse(
         d for d in sweep.recorder.decisions if d.how != "restored" or d.value not in work.needless
     ]
     return [wrap(k) if isinstance(a, Array) else a for a, k in zip(found, work.kept, strict=True)]
+
+
+def _origin_of_reverse(s: core.Statement) -> Origin | None:
+    """The origin of what answers a statement; it says so where that is of an inner sweep."""
+    if s.origin is None or not answers(s.phase):
+        return s.origin
+    return replace(s.origin, of_derivative=True)
 
 
 def _remove_rule_markers(w: Work) -> None:
@@ -255,7 +263,7 @@ class Sweep:
     def statements(self, statements: Sequence[core.Statement], adjoints: Adjoints) -> None:
         """Reverse a list of statements."""
         for s in reversed(statements):
-            with self.builder.at(s.origin):
+            with self.builder.at(_origin_of_reverse(s)):
                 match s:
                     case Apply():
                         self.reverse_apply(s, adjoints)

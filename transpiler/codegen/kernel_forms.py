@@ -7,6 +7,7 @@ from typing import Any
 
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.ir.core import Statement
+from calque.transpiler.ir.phases import answers
 from calque.transpiler.ir.statement_forms import Form, Former
 
 
@@ -14,7 +15,7 @@ def form(statements: Sequence[Statement], folding: Folding) -> Form:
     """The form of statements, including the comments above those that have a line."""
 
     def said(s: Statement, generated: bool) -> Any:
-        quoted = (generated or s.phase == "reverse") and not folding.skip(s)
+        quoted = (generated or answers(s.phase)) and not folding.skip(s)
         return (s.origin.note or s.origin.statement) if quoted and s.origin is not None else None
 
     explained = bool(folding.program.function.kernel_options.get("explained"))

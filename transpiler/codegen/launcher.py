@@ -35,6 +35,7 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.codegen.text.statement_writer import StatementWriter
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Block, Effect, For, Kernel, Statement, Var
+from calque.transpiler.ir.phases import PHASES, answers
 from calque.transpiler.ir.statement_forms import sort
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.donation import NEW
@@ -63,10 +64,11 @@ class Launcher(StatementWriter):
     kernels: list[Any]
     launches: list[core.Launch]
     _generated = False
+    _divided: set[int]  # the blocks of loops whose iterations have phases
 
     def function_body(self) -> list[Any]:
         """The launcher's statements."""
-        self.kernels, self.launches = [], []
+        self.kernels, self.launches, self._divided = [], [], set()
         self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
         self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}  # by their forms
         found = (s for s in core.walk(self.program.body) if isinstance(s, Kernel))
@@ -108,8 +110,7 @@ class Launcher(StatementWriter):
         """The phase of a statement, from the statements written for it."""
         hidden = self.expressions.folding.skip
         phases = {t.phase for t in core.walk(Block([s])) if not hidden(t) and not self._prepares(t)}
-        told = sorted(phases - {""}) or [s.phase]
-        return BOTH if len(told) > 1 else told[0]
+        return " and ".join(p for p in PHASES if p in phases) or s.phase
 
     def _prepares(self, s: Statement) -> bool:
         """True if a statement is a size, new memory, or the copy of an argument."""
@@ -240,22 +241,42 @@ class Launcher(StatementWriter):
     def _kernel_block(self, block: Block, depth: int) -> list[Any]:
         made: list[Any] = []
         phase, self._quoted = "", self._header()
-        skip = self.expressions.folding.skip
-        phases = self._phases([s for s in block.statements if not skip(s)]) if depth == 1 else {}
+        phases = self._phases_in(block) if depth == 1 or id(block) in self._divided else {}
         for s in block.statements:
+            divided = id(s) in phases and self._is_divided(s)
+            if divided:
+                self._divided.add(id(s.body))  # type: ignore[union-attr]
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            now = self._phase_said(phases.get(id(s), "")) if depth == 1 else ""
-            if now and now != phase:
+            now = "" if divided else self._phase_said(phases.get(id(s), ""))
+            if divided:
+                phase = ""
+            elif now and now != phase:
                 made += self._phase(now, bool(made))
                 phase = now
-            if self._generated or s.phase == "reverse":
+                self._quoted = self._quoted if depth == 1 else None  # it says of which loop this is
+            if self._generated or answers(s.phase):
                 made += self._comment(s, depth)
             made += lines
             if core.blocks_of(s):  # the statements after it may belong to the same head
-                self._quoted = self._header() if s.phase == "reverse" else None
+                self._quoted = self._header() if answers(s.phase) else None
         return made
+
+    def _phases_in(self, block: Block) -> dict[int, str]:
+        skip = self.expressions.folding.skip
+        return self._phases([s for s in block.statements if not skip(s)])
+
+    def _is_divided(self, s: Statement) -> bool:
+        """True for a loop each iteration of which has one phase after the other: it says so."""
+        if not isinstance(s, For):
+            return False
+        phases = [*self._phases_in(s.body).values()][::-1]  # in the order of the text
+        while phases[-1:] == [""]:  # a store of results
+            phases.pop()
+        if not {*phases} <= {*PHASES}:
+            return False
+        return len({*phases}) > 1 and phases == sorted(phases, key=PHASES.index)
 
     def _phase_said(self, found: str) -> str:
         """The phase in the comment above a statement of a kernel."""

@@ -32,6 +32,7 @@ _TIMES = {2.0: "twice", 0.5: "half", -1.0: "minus"}
 _OF_ONE = ("elementwise", "linear", "opaque")  # kinds of functions whose name is word enough
 _AXES = {0: "rows", 1: "columns"}
 _WHOLE = slice(None)
+_SWAPPED = {"above": "below", "below": "above", "at_least": "at_most", "at_most": "at_least"}
 ORDINALS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
     *("tenth", "eleventh", "twelfth"),
@@ -124,13 +125,18 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
     if p.infix in _OF_MORE:
         return f"{operand}_{_OF_MORE[p.infix]}"
     if p.suffix and "{1}" in p.suffix:
-        right = word(s.args[1]) or _number_word(s.args[1])
-        beside = f"_{right}" if right and right != operand else ""
-        return f"{operand}_{p.suffix.removesuffix('_{1}')}{beside}"
+        stem, right = p.suffix.removesuffix("_{1}"), s.args[1]
+        if word(s.args[0]) is None:  # 0.0 > x
+            stem, right = _SWAPPED.get(stem, stem), s.args[0]
+        beside = word(right) or _number_word(right)
+        return f"{operand}_{stem}" + (f"_{beside}" if beside and beside != operand else "")
     if p.kind == "size" and not p.suffix:
         return f"{operand}_{_AXES.get(s.params['axis'], 'length')}"
     if p.kind == "indexing" and not p.suffix:
-        return f"{named(s.args[0]) or operand}_{index_word(s, word, definitions)}"
+        index = index_word(s, word, definitions)
+        array = named(s.args[0]) or operand
+        array = array.removesuffix("_lanes") if index.startswith("lanes") else array
+        return f"{array if len(array + index) < LONGEST else operand}_{index}"
     inner = _within(s, operand, word, named, definitions)
     if p.suffix:
         return f"{inner}_{p.suffix}"
@@ -141,10 +147,11 @@ def _of_operand(s: Apply, operand: str, word: Word, named: Word, definitions: De
 
 
 def _number_word(value: Atom) -> str | None:
-    """``5`` for 5.0, ``minus_2``; None for a number that no name can hold."""
-    if isinstance(value, Var) or not isinstance(value, (int, float)) or value != value // 1:
+    """``5`` for 5.0, ``minus_0_2`` for -0.2; None for a number that no name can hold."""
+    if isinstance(value, Var) or not isinstance(value, (int, float)) or not abs(value) < _LARGE:
         return None
-    return f"{'minus_' * (value < 0)}{abs(int(value))}" if abs(value) < _LARGE else None
+    digits = f"{abs(value):g}".replace(".", "_")
+    return f"{'minus_' * (value < 0)}{digits}" if digits.replace("_", "").isdigit() else None
 
 
 def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:

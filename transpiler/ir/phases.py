@@ -1,10 +1,29 @@
-"""The phase of every statement: forward or reverse, as the statement around it says."""
+"""The phase of every statement: forward or reverse, as the statement around it says.
+
+In the reverse mode of a derivative by reverse mode, the inner sweep is a phase of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from calque.transpiler.ir.core import Block, Function, Statement, blocks_of
+
+FIRST = "first derivative"
+PHASES = ("forward", FIRST, "reverse")  # in the order of the text
+
+
+def answers(phase: str) -> bool:
+    """True for a phase whose statements answer the user's, which are quoted above them."""
+    return phase in ("reverse", FIRST)
+
+
+def label_before_sweep(statements: Iterable[Statement]) -> None:
+    """Set the phase of what a reverse sweep goes back over: an inner sweep is told apart."""
+    for statement in statements:
+        statement.phase = FIRST if answers(statement.phase) else "forward"
+        for inner in blocks_of(statement):
+            label_before_sweep(inner.statements)
 
 
 def label(statements: Iterable[Statement], phase: str) -> None:

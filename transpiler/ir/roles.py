@@ -113,6 +113,8 @@ class Roles:
             elif found and not within and _of_many(place) and not _of_many(found):
                 within = f"{found}_"
             owner = self.named(user.out)
+            if owner and "_bar" in owner and made.phase == "forward":
+                return None  # a primal's value does not carry an adjoint's name
             if owner:
                 return f"{owner}_{within}{place}" if place else None
             value, user = user.out, self.readers.get(user.out)

@@ -215,7 +215,7 @@ def vmap(
         )
     cells.check(inner.block)
     program = Function(name, [], inner.block, None)
-    program.swept = not machine.settings.compiled and any(s.phase for s in inner.block.statements)
+    program.swept = any(s.phase for s in inner.block.statements)
     within = builder.vmaps > 0
     steady = bool(machine.reversing) or within
     rewrite = _chunks_of(how.chunk_size) if how.chunk_size is not None and companions else batch

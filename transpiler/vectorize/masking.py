@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import CalqueError, Unstackable
+from calque.transpiler.errors import CalqueError, Origin, Unstackable
 from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import FUNCTIONS, Array, current, wrap
@@ -15,6 +18,15 @@ from calque.transpiler.ir.core import UNDEFINED, Atom, Block, For, If, Var, Whil
 from calque.transpiler.primitives.batched import lift, new_zeros
 from calque.transpiler.vectorize.divergence import is_total, needs_lanes, stored_roots
 from calque.transpiler.vectorize.stacking import LaneRows, Values, atom_of
+
+_OPPOSITE: dict[type, type] = {
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
 
 
 class Arms(Values):
@@ -70,7 +82,7 @@ class Arms(Values):
                 n if n is not None else self.vacant(o) if h is UNDEFINED else self.full(h, o.type)
                 for n, o, h in zip(now, s.outs, held, strict=True)
             ]
-            with self.block() as block:
+            with self.block() as block, self.builder.at(origin_of_arm(s, arm)):
                 other_arm = s.orelse if arm is s.then else s.then
                 whole = set() if other_arm.statements else in_place(s, arm)
                 after = self.arm_results(arm, mask, start, s.outs, whole, held)
@@ -164,11 +176,12 @@ class Arms(Values):
             if not arm.statements:
                 parts.append(None)
                 continue
-            mask = np.logical_not(test) if mask is None else mask
-            lanes = lanes_of(mask)
-            inner = self.on(lanes, [arm], mask, whole=in_place(s, arm))
-            inner.statements(arm.statements)
-            parts.append((lanes, [_found(inner, a) for a in arm.results]))
+            with self.builder.at(origin_of_arm(s, arm)):
+                mask = np.logical_not(test) if mask is None else mask
+                lanes = lanes_of(mask)
+                inner = self.on(lanes, [arm], mask, whole=in_place(s, arm))
+                inner.statements(arm.statements)
+                parts.append((lanes, [_found(inner, a) for a in arm.results]))
         for k, out in enumerate(s.outs):
             self.note(out, self.joined(s, k, out, parts, test))
 
@@ -221,6 +234,21 @@ def _of_other_sizes(s: If) -> bool:
             if any(len(pair) == 2 and 1 in pair for pair in pairs):
                 return True
     return False
+
+
+def origin_of_arm(s: If, arm: Block) -> Origin | None:
+    """The origin of an arm: that of a second one is quoted as ``else: (x <= 0.5)``."""
+    first = s.origin.statement.split("\n")[0] if s.origin else ""
+    head = re.match(r"(?:el)?if\b([^#]*):\s*(?:#.*)?$", first)
+    if s.origin is None or head is None or arm is s.then:
+        return s.origin
+    test = ast.parse(head[1].strip(), mode="eval").body
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
+        opposite = _OPPOSITE[type(test.ops[0])]()
+        said = ast.unparse(ast.Compare(test.left, [opposite], test.comparators))
+    else:
+        said = ast.unparse(ast.UnaryOp(ast.Not(), test))
+    return replace(s.origin, note=f"else: ({said})")
 
 
 def _left_as_it_was(s: If, k: int) -> Atom:

@@ -95,7 +95,7 @@ def _silence(block: Block) -> None:
 
 def say_again(program: Function, name: str) -> None:
     """Mark the statements that run once more in their comments."""
-    forth = [s for s in program.body.statements if s.phase == "forward"]
+    forth = [s for s in program.body.statements if s.phase != "reverse"]
     for s in core.walk(Block(forth)):
         if s.origin is not None and not s.origin.note:
             s.origin = replace(s.origin, note=f"run {name} again: its values were not saved")

@@ -47,6 +47,7 @@ from calque.transpiler.codegen.text.spelling import (
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, For, Kernel, Statement, Var
 from calque.transpiler.ir.effects import is_size, is_store, stored_by
+from calque.transpiler.ir.phases import answers
 from calque.transpiler.ir.types import Dim, dim_symbols
 from calque.transpiler.loops.chosen_cells import is_chosen
 from calque.transpiler.loops.loop_reductions import Scanned, is_scan, scans
@@ -386,7 +387,7 @@ class CudaLauncher(Launcher):
             seen |= read
             if isinstance(s, Apply) and is_store(s):
                 lines = [gast.If(raw("threadIdx.x == 0"), lines, [])]
-            if self._generated or s.phase == "reverse":
+            if self._generated or answers(s.phase):
                 made += self._comment(s, depth)
             made += lines
         if seen & written and block is not self._grid.loops[-1].body:

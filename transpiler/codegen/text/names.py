@@ -14,7 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from calque.transpiler.codegen.text.coalesce import Groups
-from calque.transpiler.codegen.text.telling_apart import SUMS, NamedVersions, counted
+from calque.transpiler.codegen.text.telling_apart import (
+    SUMS,
+    NamedVersions,
+    counted,
+    function_of,
+)
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
 from calque.transpiler.ir.effects import is_store
@@ -34,6 +39,7 @@ from calque.transpiler.primitives.elementwise import astype
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _COUNTERS = ("i", "j", "k", "l", "m", "n")
+_DEEP = 1000  # more than the blocks around any statement
 _BRIEF = 20  # characters of a description that tells versions of a name apart
 
 
@@ -57,6 +63,9 @@ class Names:
         self._holders: dict[str, int] = {}  # name -> members of the groups with this name
         self._clashing: dict[str, int] = {}  # name -> values live where these are defined
         self._clashes: dict[int, int] = {}  # group -> values live where its members are defined
+        self._functions: dict[str, set[str]] = {}  # name -> the user's functions they come from
+        self._depths: dict[str, int] = {}  # name -> the blocks around the first of these
+        self._arrays: set[str] = set()  # names of arrays
         self._hints: dict[int, str] = {}
         self._along: set[int] = set()  # the counters of loops over elements
         self._stems: dict[int, str] = {}  # group -> the stem of an invented name
@@ -68,7 +77,7 @@ class Names:
                 self._named_so[var.name] += 1
         self._stores, self._loaded = program.once(_accesses)
         self._roles = program.once(_roles)
-        order = list(self._bound(program.body, skip, 0))
+        order = dict.fromkeys(self._bound(program.body, skip, 0))
         wishes = {group: next(iter(groups.names(group)), None) for group in order}
         self._users = set(self._holders) | {*filter(None, wishes.values())}
         for group, wish in wishes.items():
@@ -126,6 +135,10 @@ class Names:
         self.given[group] = name
         self._holders[name] = self._holders.get(name, 0) | self.groups.members[group]
         self._clashing[name] = self._clashing.get(name, 0) | self._clash(group)
+        members = self._versions.members(group)
+        self._functions.setdefault(name, set()).update(map(function_of, members))
+        self._depths[name] = min([*self._depths_of(members), self._depths.get(name, _DEEP)])
+        self._arrays |= {name} if any(v.type.ndim for v in members) else set()
 
     def _given_to(self, var: Var) -> str | None:
         return self.given.get(self.groups.of(var))
@@ -135,7 +148,7 @@ class Names:
         others += self._elsewhere(group, wish)
         if group in self._along and wish in _COUNTERS:
             others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
-        apart = self._versions.of_the_user(group, wish, self._holders.get(wish, 0))
+        apart = self._versions.of_the_user(group, wish, self._functions.get(wish, set()))
         self._named_so[wish] += 1
         last = itertools.chain(self._inner(group, wish), counted(wish, self._named_so[wish]))
         tail = itertools.chain(apart, self._told_by(group, wish), last)
@@ -156,13 +169,13 @@ class Names:
 
     def _inner(self, group: int, wish: str) -> Iterator[str]:
         """``inner_x`` for a value of an inner loop, or of an arm of a branch."""
-        depths, others = map(self._depths, (self.groups.members[group], self._holders.get(wish, 0)))
-        if depths and others and min(depths) > min(others):
+        depths = self._depths_of(self._versions.members(group))
+        if depths and min(depths) > self._depths.get(wish, _DEEP):
             yield f"inner_{wish}"
 
-    def _depths(self, members: int) -> list[int]:
+    def _depths_of(self, members: list[Var]) -> list[int]:
         """The number of blocks around each of the statements that make these values."""
-        made = map(self.program.definition.get, self.program.members(members))
+        made = map(self.program.definition.get, members)
         return [self._depth(s) for s in made if s is not None]
 
     def _depth(self, made: core.Statement | None) -> int:
@@ -198,7 +211,7 @@ class Names:
             loaded = self._loaded.get((id(block), wish), ())
             read.update(self._index_word(s) for s in loaded if s.out not in members)
             if len(members) == 1:
-                words.append(self._counters(block))
+                words.append("".join(self._around(block)))
         if any(s.out.name == wish and len(members) == 1 for s in own):
             read = {""}  # what is read under two names is one value
         return [w for w in words if w not in read]
@@ -214,9 +227,9 @@ class Names:
                 yield array.removesuffix("s")
             elif wish in SUMS and array and (index := self._index_word(s)) != "element":
                 yield f"{array}_{index}"
-        block = self._versions.block_of(members[0])
-        counters = self._counters(block) if block is not None else ""
-        if counters and wish.endswith("_bar"):
+        blocks = filter(None, map(self._versions.block_of, members))
+        counters = "".join(next((self._around(block, True) for block in blocks), ()))
+        if counters and wish.endswith("_bar") and wish in self._arrays:
             yield f"{wish.removesuffix('_bar')}_{counters}_bar"
 
     def _is_of(self, s: Apply, wish: str) -> bool:
@@ -226,18 +239,16 @@ class Names:
             return False
         return wish in (array.name, s.out.name, self._given_to(array))
 
-    def _counters(self, block: core.Block) -> str:
-        """The indices of the loops over elements that a block is in, as one word."""
-        return "".join(self._around(block))
-
-    def _around(self, block: core.Block) -> list[str]:
-        """The indices of the loops over elements that a block is in."""
+    def _around(self, block: core.Block, lanes: bool = False) -> list[str]:
+        """The indices of the loops over elements, or also over lanes, that a block is in."""
         owner = self.program.home[id(block)][1]
         if owner is None:
             return []
-        around = self._around(self.program.block_of[id(owner)])
-        counter = self.word(owner.index) if isinstance(owner, For) and owner.scheduled else None
-        return around + ([counter] if counter else [])
+        around = self._around(self.program.block_of[id(owner)], lanes)
+        if not isinstance(owner, For):
+            return around
+        along = owner.scheduled or (lanes and owner.index.name == "lane")
+        return [*around, *filter(None, [self.word(owner.index) if along else None])]
 
     def _invent(self, group: int) -> None:
         first = next(iter(self.program.members(self.groups.members[group])))
@@ -253,7 +264,7 @@ class Names:
         if word and isinstance(made, Apply):
             whole = told(made, self._named, self.program.definition)
             elements += [whole] if whole and len(whole) <= LONGEST else []
-        apart = self._versions.of_ours(group, wish, self._holders.get(wish, 0))
+        apart = self._versions.of_ours(group, wish, self._functions.get(wish, set()))
         ahead = self._versions.of_versions(group, wish)
         tail = itertools.chain(ahead, letters, (wish, *elements), apart, counted(wish, 2))
         for candidate in tail:

@@ -1,4 +1,4 @@
-"""The user's statements as comments above the lines that answer them."""
+"""The user's statements as comments: which ones are quoted, and their lines."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import re
 import textwrap
 from functools import lru_cache
 
+from calque.transpiler.errors import Origin
+from calque.transpiler.ir.core import For, Statement
+
+QUOTED = 88  # columns of a comment
 _MOST_QUOTED = 3  # lines
 _NARROWEST = 40
 
 
 def is_compound(line: str) -> bool:
-    """True for the head of a statement that holds a block."""
+    """True for the head of a statement with a block."""
     first = line.split(" ")[0].rstrip(":(")
     return first in ("if", "elif", "else", "for", "while", "with")
+
+
+def is_loop_of(s: Statement, origin: Origin) -> bool:
+    """True for a loop over numbers that answers a ``while`` of the user's."""
+    return isinstance(s, For) and not s.scheduled and origin.statement.startswith("while ")
 
 
 @lru_cache(maxsize=1024)

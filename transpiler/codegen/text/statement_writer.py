@@ -12,7 +12,7 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.origins import placed
-from calque.transpiler.codegen.text.quotes import is_compound, quoted
+from calque.transpiler.codegen.text.quotes import QUOTED, is_compound, is_loop_of, quoted
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -40,13 +40,13 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.phases import answers
 from calque.transpiler.memory.alias import viewed
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.function_calls import is_call
 from calque.transpiler.primitives.shapes import reused
 
-_QUOTED = 88  # columns of a comment
 _AUGMENTING = (gast.Add, gast.Sub, gast.Mult, gast.Div, gast.BitAnd, gast.BitOr)
 
 
@@ -119,10 +119,10 @@ class StatementWriter:
             if depth == 1 and s.phase and s.phase != phase:
                 made += self._phase(s.phase, bool(made))
                 phase = s.phase
-            made += self._comment(s, depth) if s.phase == "reverse" else []
+            made += self._comment(s, depth) if answers(s.phase) else []
             made += lines
             if core.blocks_of(s):  # the statements after it may belong to the same head
-                self._quoted = self._header() if s.phase == "reverse" else None
+                self._quoted = self._header() if answers(s.phase) else None
         return made
 
     def _header(self) -> Any:
@@ -149,14 +149,15 @@ class StatementWriter:
         origin = s.origin
         if not self.comments or origin is None or not origin.statement:
             return []
-        if not isinstance(s, (Apply, Effect)) and not origin.note:
+        if not isinstance(s, (Apply, Effect)) and not origin.note and not is_loop_of(s, origin):
             return []
         if isinstance(s, Apply) and s.primitive in (empty, reused):
             return []  # memory that several statements may share
         if is_call(s):
             self._quoted, self._noted = None, ""  # its name says what it answers
             return []
-        key = (origin.statement_line or (origin.file, origin.line), origin.statement)
+        line = origin.statement_line or (origin.file, origin.line)
+        key = (line, origin.statement, origin.of_derivative)
         if origin.note:
             said = self._noted == origin.note
             self._quoted, self._noted = None, origin.note
@@ -165,15 +166,16 @@ class StatementWriter:
             return []
         within = self._function_within(origin)
         self._quoted, self._noted = key, ""
-        first, *more = quoted(origin.statement, _QUOTED - 2 - 4 * depth - len(within))
+        first, *more = quoted(origin.statement, QUOTED - 2 - 4 * depth - len(within))
         return [self.notes.comment(line) for line in (within + first, *more)]
 
     def _function_within(self, origin: Origin) -> str:
         """A comment's prefix, as ``softmax: ``, for statements of a function that was inlined."""
         name, own = origin.function, self.program.function.name
         called = name.isidentifier() and own != name and not own.startswith(f"{name}_")
-        quoted = [line.strip() for line in origin.statement.splitlines()]
-        return f"{name}: " if called and origin.text.strip() in quoted else ""
+        lines = [line.strip() for line in origin.statement.splitlines()]
+        of = "derivative of: " if origin.of_derivative else ""
+        return of + (f"{name}: " if called and origin.text.strip() in lines else "")
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
         origin = _only_origin(s.body.statements) if isinstance(s, Kernel) else s.origin

@@ -24,6 +24,7 @@ _NOT_BEFORE = re.compile(r"(_bar|_bar_lanes|_saved)$")
 _OF_LANES = re.compile(r"(?:^|_)(lanes_(.+))$")
 SUMS = ("total", "found")  # what sums are called where the user has no name for them
 _SIGNS = {"plus": "", "minus": "minus_"}
+_LONGEST = LONGEST + 8
 _FARTHEST = 12  # operands within a statement
 
 Given = Callable[[Var], "str | None"]  # the name that a value has in the text so far
@@ -52,10 +53,10 @@ class NamedVersions:
         if number := self._turn(members, wish):
             yield next(counted(wish, number))
 
-    def of_the_user(self, group: int, wish: str, rivals: int) -> Iterator[str]:
+    def of_the_user(self, group: int, wish: str, functions: set[str]) -> Iterator[str]:
         """Names for a further version of the user's ``wish``, the best first.
 
-        ``rivals`` are the values that are called so.
+        ``functions`` are those from which the values come that are called so.
         """
         members = self.members(group)
         made = self.definitions.get(members[0])
@@ -67,20 +68,20 @@ class NamedVersions:
         yield from self._of_chunk(made, wish)
         if self.restored(members[0]) is not None:
             yield f"{wish}_before"
-        yield from self._of_function(members[0], wish, rivals)
+        yield from self._of_function(members[0], wish, functions)
         yield from self._of_adjoint(members, wish)
         yield from self._after(group, members, wish)
         if made is not None and made.phase == "reverse" and not _NOT_BEFORE.search(wish):
             yield f"{wish}_before"
         yield from self._with(members, wish)
 
-    def of_ours(self, group: int, wish: str, rivals: int) -> Iterator[str]:
+    def of_ours(self, group: int, wish: str, functions: set[str]) -> Iterator[str]:
         """Names for a further value that is described as ``wish``, the best first."""
         members = self.members(group)
         made = self.definitions.get(members[0])
         yield from self._of_its_kind(made, wish)
         yield from self._on_lanes(made, wish)
-        yield from self._of_function(members[0], wish, rivals)
+        yield from self._of_function(members[0], wish, functions)
         yield from self._with(members, wish)
 
     def of_versions(self, group: int, wish: str) -> Iterator[str]:
@@ -97,13 +98,22 @@ class NamedVersions:
             return
         primitive, first = made.primitive, made.args[0]
         name = self.given(first)
-        if wish == "lanes" and len(made.args) == 1 and name:  # the examples for which a test holds
-            self._lanes_given.add(f"lanes_{name.removeprefix('logical_')}")
-            yield f"lanes_{name.removeprefix('logical_')}"
+        if wish == "lanes" and len(made.args) == 1 and (test := self._test_name(first)):
+            if len(test) <= LONGEST:
+                self._lanes_given.add(f"lanes_{test}")  # the examples for which a test holds
+                yield f"lanes_{test}"
         if primitive.arithmetic == "where" and name:
             yield f"{wish}_where_{name}"
         elif wish in (name, first.name) and primitive.suffix and "{" not in primitive.suffix:
             yield f"{wish}_{primitive.suffix}"
+
+    def _test_name(self, var: Var) -> str | None:
+        """``not_x_above_5`` for the opposite of ``x_above_5``."""
+        name, made = self.given(var), self.definitions.get(var)
+        if name or not isinstance(made, Apply) or made.primitive.arithmetic != "not":
+            return name.removeprefix("logical_") if name else None
+        test = self._test_name(made.args[0]) if isinstance(made.args[0], Var) else None
+        return f"not_{test}" if test else None
 
     def _of_sums(self, members: list[Var], wish: str) -> Iterator[str]:
         """``total_e`` for the sum of the values of ``e``."""
@@ -141,7 +151,7 @@ class NamedVersions:
             found = _OF_LANES.search(name)
             if found and found[1] in self._lanes_given:
                 words = f"{wish.removesuffix('_lanes')}_{found[1]}"
-                yield words if len(words) <= LONGEST else f"{wish}_{found[2]}"
+                yield from (w for w in (words, f"{wish}_{found[2]}") if len(w) <= _LONGEST)
             elif not name and isinstance(inner, Apply):
                 pending += inner.args
 
@@ -169,10 +179,10 @@ class NamedVersions:
         saved = isinstance(made.args[0], Var) and (made.args[0].name or "").endswith("_saved")
         return made if saved else None
 
-    def _of_function(self, var: Var, wish: str, rivals: int) -> Iterator[str]:
+    def _of_function(self, var: Var, wish: str, functions: set[str]) -> Iterator[str]:
         """``softmax_x`` in an inlined function, if no other ``x`` is one of its values."""
-        function, own = _function_of(var), self.program.function.name
-        known = {own, *map(_function_of, self.program.members(rivals))}
+        function = function_of(var)
+        known = {self.program.function.name, *functions}
         if function.isidentifier() and not any(k.startswith(function) for k in known):
             yield f"{function}_{wish}"
 
@@ -309,7 +319,8 @@ def _can_tell_apart(name: str, wish: str) -> bool:
     return not adjoint and not number and len(wish + name) < LONGEST - 6
 
 
-def _function_of(var: Var) -> str:
+def function_of(var: Var) -> str:
+    """The user's function that a value comes from."""
     return var.origin.function if var.origin else ""
 
 
