@@ -19,6 +19,7 @@ import pytest
 
 import calque
 from calque import cli
+from calque.transpiler.primitives.record import PRIMITIVES
 
 ROOT = Path(calque.__file__).resolve().parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -87,6 +88,10 @@ SECOND = {
     # the gradient of a loop, each lane of which has its own trip count
     *("example_newton_batch_grad", "example_newton_batch_total"),
 }
+
+
+REMARKS = ("as it was before this statement", "places may repeat")
+RULES = {p.rule for p in PRIMITIVES.values()}
 
 
 def command_of(file: str, function: str, transform: str, *types: str) -> list[str]:
@@ -250,6 +255,7 @@ def test_comments_quote_the_user(name: str) -> None:
         if token.type == tokenize.COMMENT:
             said = token.string.lstrip("# ")
             allowed = said in ("forward", "first derivative", "reverse") or said.startswith("the argument is kept")
+            allowed |= said in (*REMARKS, *RULES) or re.fullmatch(r"\([\w, ]*\) -> \([\w, ]*\)", said) is not None
             said = re.sub(r"^(derivative of: )?(\w+: )?", "", said)  # of which function, if it is not the transformed one
             assert allowed or "".join(said.split()) in user, said
 

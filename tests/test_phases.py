@@ -107,6 +107,34 @@ def test_a_kernel_of_lanes_has_phases_within_a_lane() -> None:
     assert "# while np.abs(x * x - a) > 1e-10:\n" in lane.split("# reverse")[1]
 
 
+def fitted(a, b, x, rows):
+    y = np.linalg.solve(a, b + x)
+    y[0] = y[0] * y[1]
+    return np.sum(y[rows] ** 2)
+
+
+def test_what_is_not_plain_calculus_is_said() -> None:
+    a, b, x = np.eye(3) + 0.1, np.arange(3.0), np.ones(3)
+    text = text_of(calque.grad(fitted, argnums=(0, 1)), a, b, x, np.array([0, 2, 2]))
+    assert text.count("# solve(A, b): b_bar = solve(A.T, x_bar), A_bar = -outer(b_bar, x)\n") == 1
+    assert re.search(r"np.add.at\(.*\)  # places may repeat\n", text)
+
+
+def powers(u):
+    for i in range(1, u.shape[0]):
+        u[i] = u[i] * u[i] * u[i - 1]
+    return np.sum(u * u)
+
+
+def test_a_restored_element_says_so() -> None:
+    text = text_of(calque.grad(powers), np.ones(4))
+    assert re.search(r"    u\[i\] = u_saved\[.*\]  # as it was before this statement\n", text)
+
+
+def test_the_tangent_of_a_square_is_twice_a_product() -> None:
+    assert "2.0 * x_dot * x\n" in text_of(calque.jvp(lambda x: x * x), 2.0, 1.0)
+
+
 def logistic(z: float, y: float):
     p = 1.0 / (1.0 + np.exp(-z))
     return p * p * y + (1.0 - y) * p

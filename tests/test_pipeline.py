@@ -38,11 +38,22 @@ def test_all_statements_of_a_gradient_have_a_phase() -> None:
     assert found.index("reverse") > 3
 
 
-@pytest.mark.parametrize(
-    "fn", [recurrence, lambda x: calque.jvp(calque.grad(recurrence), (x,), (x,))[1]]
-)
-def test_where_no_sweep_came_last_there_is_none(fn) -> None:
-    assert set(phases(fn, np.ones(5))) == {""}
+def test_where_no_sweep_came_there_is_none() -> None:
+    assert set(phases(recurrence, np.ones(5))) == {""}
+
+
+def test_a_tangent_is_of_the_phase_of_its_primal() -> None:
+    def product(x):
+        return calque.jvp(calque.grad(recurrence), (x,), (x,))[1]
+
+    assert set(phases(product, np.ones(5))) == {"forward", "reverse"}
+
+
+def test_an_inner_sweep_is_a_phase_of_its_own() -> None:
+    def slope(x):
+        return calque.grad(lambda v: np.sum(calque.grad(recurrence)(v)))(x)
+
+    assert set(phases(slope, np.ones(5))) == {"forward", "first derivative", "reverse"}
 
 
 def test_the_last_gradient_is_the_one_whose_phases_are_told() -> None:

@@ -29,6 +29,7 @@ class Origin:
     statement: str = ""  # the whole statement of the transformed function, dedented
     statement_line: int = 0  # where that statement stands: with ``statement``, what groups code
     note: str = ""  # what generated code says of this place instead of quoting the statement
+    rule: str = ""  # what generated code says of the derivative of what stands here
     of_derivative: bool = False  # what is differentiated here is the statement's derivative
 
     def caret(self) -> str:

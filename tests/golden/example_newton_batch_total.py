@@ -62,7 +62,7 @@ def total_grad(mean, eccentricity):
         e_lanes_bar = e_bar_where_live + live_product + e_numerator_bar
         e_lanes_bar -= e_numerator_bar * eccentricity_lanes * np.cos(e_lanes)
         # kepler: while np.abs(e - eccentricity * np.sin(e) - mean) > 1e-12:
-        np.add.at(e_bar, rows, e_lanes_bar)
-        np.add.at(mean_bar, rows, mean_lanes_bar)
+        np.add.at(e_bar, rows, e_lanes_bar)  # places may repeat
+        np.add.at(mean_bar, rows, mean_lanes_bar)  # places may repeat
     mean_bar += e_bar
     return mean_bar

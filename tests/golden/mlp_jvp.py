@@ -16,4 +16,4 @@ def mlp_jvp(params, x, params_dot, x_dot):
     x_pre_dot = x_dot @ params[1]['W'] + first_x @ params_dot[1]['W'] + params_dot[1]['b']
     second_x = np.tanh(first_x @ params[1]['W'] + params[1]['b'])
     x_dot = x_pre_dot * (1.0 - second_x * second_x)
-    return np.sum(second_x * second_x), np.sum(x_dot * second_x + x_dot * second_x)
+    return np.sum(second_x * second_x), np.sum(2.0 * x_dot * second_x)

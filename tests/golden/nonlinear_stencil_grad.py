@@ -20,7 +20,7 @@ def nonlinear_stencil_grad(u):
     u_bar = np.full(u.shape[0], 1.0)
     for i in range(u.shape[0] - 1, 0, -1):
         # u[i] = np.sin(u[i]) * u[i - 1]
-        u[i] = u_saved[i]
+        u[i] = u_saved[i]  # as it was before this statement
         u_bar_i = u_bar[i]
         u_bar[i] = 0.0
         u_i = u[i]

@@ -34,6 +34,7 @@ from calque.transpiler.primitives.elementwise import astype, to_complex, to_floa
 from calque.transpiler.primitives.guards import guarded, note_branch, note_selected
 from calque.transpiler.primitives.indexing import copy
 from calque.transpiler.primitives.reductions import sum_
+from calque.transpiler.primitives.scaling import doubled
 from calque.transpiler.primitives.selections import selections
 
 Tangents = dict[Var, Any]
@@ -138,7 +139,10 @@ class Push:
             )
         if s.primitive.kind != "elementwise" and s.primitive not in _OF_NUMBERS:
             given = tuple(map(_as_its_primal, given, s.args))
+        square = s.primitive.arithmetic == "multiply" and s.args[0] is s.args[1]
+        given = (given[0], None) if square else given
         found = s.primitive.jvp(given, outs, args, s.params)
+        found = tuple(map(doubled, found)) if square else found
         if s.primitive.arithmetic == "where":
             note_selected(found[0])
         for out, tangent in zip(s.outs, found, strict=True):

@@ -121,9 +121,11 @@ def reverse(
 
 def _origin_of_reverse(s: core.Statement) -> Origin | None:
     """The origin of what answers a statement; it says so where that is of an inner sweep."""
-    if s.origin is None or not answers(s.phase):
+    rule = s.primitive.rule if isinstance(s, Apply) else ""
+    if s.origin is None or not (rule or answers(s.phase)):
         return s.origin
-    return replace(s.origin, of_derivative=True)
+    of_derivative = s.origin.of_derivative or answers(s.phase)
+    return replace(s.origin, of_derivative=of_derivative, rule=rule)
 
 
 def _remove_rule_markers(w: Work) -> None:

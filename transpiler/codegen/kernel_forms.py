@@ -16,7 +16,8 @@ def form(statements: Sequence[Statement], folding: Folding) -> Form:
 
     def said(s: Statement, generated: bool) -> Any:
         quoted = (generated or answers(s.phase)) and not folding.skip(s)
-        return (s.origin.note or s.origin.statement) if quoted and s.origin is not None else None
+        o = s.origin if quoted else None
+        return None if o is None else o.note or o.statement + o.rule
 
     explained = bool(folding.program.function.kernel_options.get("explained"))
     return Former(said, explained=explained).form(statements)

@@ -232,7 +232,7 @@ class Launcher(StatementWriter):
     # within kernels
 
     def _kernel_lines(self, s: Kernel) -> list[Any]:
-        self.expressions.inside = True
+        self.expressions.inside, self._rules = True, {""}
         try:
             return self._kernel_block(s.body, 1)
         finally:

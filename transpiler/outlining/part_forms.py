@@ -73,7 +73,7 @@ class PartFormer(Former):
 def place_of(s: Statement, generated: bool) -> Any:
     """The line of the user's that a statement comes from."""
     o = s.origin
-    return None if o is None else (o.file, o.statement_line or o.line, o.function, o.note)
+    return None if o is None else (o.file, o.statement_line or o.line, o.function, o.note, o.rule)
 
 
 Renaming = dict[str, DimLike]  # of the symbols of one part, by those of an equal one

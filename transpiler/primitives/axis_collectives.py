@@ -157,6 +157,9 @@ def psum(y_bar: Any, axis: NamedAxis) -> Any:
     return over(psum, y_bar, axis=axis)
 
 
+psum.rule = "psum: the psum of the adjoints"
+
+
 @_collective(
     "pmean",
     lambda x, axis: x,

@@ -71,6 +71,7 @@ cholesky = opaque(
     "(n,n)->(n,n)",
     "np.linalg.cholesky({0})",
     in_loops="cholesky_factor({0})",
+    rule="cholesky(A): A_bar = solve(L.T, P) @ inv(L), P: tril(L.T @ L_bar), half its diagonal",
     jvp=_cholesky_jvp,
     vjp=_cholesky_vjp,
     fresh=True,

@@ -90,6 +90,7 @@ class Primitive:
     cheap: bool = False  # better computed again than saved
 
     # text
+    rule: str = ""  # half a line on its reverse, where that is not plain calculus: a comment
     imported: tuple[str, str] | None = None  # of the user's own: module and name, called by name
     word: str = ""  # in names of results, where it is not the last of its own name
     infix: str = ""  # the word between those of its operands: x_plus_y

@@ -329,6 +329,7 @@ def _extremum(name: str, function: Any, pairwise: Any) -> Primitive:
         reduction_text(f"np.{name}"),
         jvp,
         vjp,
+        rule=f"{name}: the elements that attain it share the adjoint evenly",
         fresh=True,
         samples=lambda rng: reduction_samples(rng, empty=False),
     )

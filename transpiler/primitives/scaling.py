@@ -97,7 +97,7 @@ def twice_for_two(
     triples = list(zip(args, wanted, cotangents, strict=True))
     if len(triples) == 2 and all(wanted) and _is_one_operand(*args):
         if _is_same(*cotangents):
-            triples = [(args[0], True, _doubled(cotangents[0]))]
+            triples = [(args[0], True, doubled(cotangents[0]))]
     yield from triples
 
 
@@ -127,7 +127,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return all(x is y or _is_same(wrap(x), wrap(y)) for x, y in pairs)
 
 
-def _doubled(value: Any) -> Any:
+def doubled(value: Any) -> Any:
     """``2.0 * a * b`` for ``a * b``, and so for a quotient."""
     made = definition(value)
     if made is None or made.out.name is not None:  # a value at hand

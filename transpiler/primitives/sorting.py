@@ -55,6 +55,7 @@ sort = opaque(
     axis_text("np.sort", "kind"),
     _sort_jvp,
     _sort_vjp,
+    rule="sort: each adjoint goes back to the place that its value came from",
     fresh=True,
     samples=lambda rng: axis_samples(rng, kind=None),
 )

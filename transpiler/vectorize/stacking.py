@@ -327,10 +327,9 @@ class Values:
     def sizes(self, s: Apply) -> None:
         """A size of one example is a size of all of them, an axis further on."""
         array, axis_of = self.value(s.args[0]), size_of_axis
-        if s.primitive is axis_of:
-            self.builder.emit(
-                Apply(s.outs, axis_of, (array.atom,), {"axis": s.params["axis"] + 1}, s.origin)
-            )
+        axis = s.params.get("axis", 0 if array.ndim == 2 else None)
+        if axis is not None:  # the only axis of one example has its size
+            self.builder.emit(Apply(s.outs, axis_of, (array.atom,), {"axis": axis + 1}, s.origin))
             return
         sizes = array.shape[1:]
         total: Any = 1

@@ -33,6 +33,7 @@ def cross_entropy_grad_kernel(
             exp_shifted[i, j] = exp_shifted_ij
             sum_exp_shifted_i += exp_shifted_ij
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
+            # max: the elements that attain it share the adjoint evenly
             sum_logits_equal_i += np.int64(logits_ij == largest)
         # shifted = logits - np.max(logits, axis=1, keepdims=True)
         sum_exp_shifted[i, 0] = sum_exp_shifted_i

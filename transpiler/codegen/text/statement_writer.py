@@ -12,7 +12,7 @@ from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.layout import WIDTH, Notes, at_most, to_text
 from calque.transpiler.codegen.text.origins import placed
-from calque.transpiler.codegen.text.quotes import QUOTED, is_compound, is_loop_of, quoted
+from calque.transpiler.codegen.text.quotes import QUOTED, is_compound, is_loop_of, quoted, remark
 from calque.transpiler.codegen.text.signature import result_tree
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -71,6 +71,7 @@ class StatementWriter:
         self.body: list[Any] = []
         self._quoted: Any = None  # the statement of the last comment
         self._noted = ""  # the last comment, if it was a note
+        self._rules = {""}  # rules of derivatives that a comment of this function says
         self._uses = program.uses()
         self.earlier = earlier  # of the same program, with other values folded
         self._lines: dict[int, list[Any]] = {}  # of statements without blocks, all short enough
@@ -162,12 +163,14 @@ class StatementWriter:
             said = self._noted == origin.note
             self._quoted, self._noted = None, origin.note
             return [] if said else [self.notes.comment(origin.note)]
+        rule = [] if origin.rule in self._rules else [origin.rule]
+        self._rules.add(origin.rule)
         if key == self._quoted:
-            return []
+            return [self.notes.comment(line) for line in rule]
         within = self._function_within(origin)
         self._quoted, self._noted = key, ""
         first, *more = quoted(origin.statement, QUOTED - 2 - 4 * depth - len(within))
-        return [self.notes.comment(line) for line in (within + first, *more)]
+        return [self.notes.comment(line) for line in (within + first, *more, *rule)]
 
     def _function_within(self, origin: Origin) -> str:
         """A comment's prefix, as ``softmax: ``, for statements of a function that was inlined."""
@@ -239,7 +242,7 @@ class StatementWriter:
 
     def _apply(self, s: Apply, depth: int) -> list[Any]:
         if is_store(s):
-            return self._store(s, depth)
+            return self._store(s, depth) + self._remark(s)
         if len(s.outs) > 1:
             targets = [target(name(self._target_name(out), out)) for out in s.outs]
             if is_call(s) and s.primitive.starred_outs:
@@ -250,7 +253,14 @@ class StatementWriter:
         lines = [self._assign(s, depth)]
         if self.comments and id(s) in self.program.kept_arguments:
             lines.append(self.notes.trailing("the argument is kept as it is"))
-        return lines
+        return lines + self._remark(s)
+
+    def _remark(self, s: Apply) -> list[Any]:
+        """Half a line behind a statement of the reverse phase: what is restored, shapes of sums."""
+        text = ""
+        if self.comments and answers(s.phase) and not self.expressions.inside:
+            text = remark(s, self.program.definition)
+        return [self.notes.trailing(text)] if text else []
 
     def _target_name(self, out: Var) -> str:
         used = out in self._all_read

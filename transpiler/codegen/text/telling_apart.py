@@ -17,7 +17,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Statement, Var, W
 from calque.transpiler.ir.effects import is_store
 from calque.transpiler.ir.naming import LONGEST, ORDINALS, Definitions
 from calque.transpiler.memory.printed_program import PrintedProgram
-from calque.transpiler.primitives.indexing import getitem
+from calque.transpiler.primitives.indexing import copy, getitem
 
 _ADJOINT = re.compile(r"^(.*?)((?:_bar)+(?:_lanes)?)$")
 _NOT_BEFORE = re.compile(r"(_bar|_bar_lanes|_saved)$")
@@ -224,7 +224,7 @@ class NamedVersions:
         """The value with which a loop's own value begins, or of which that is a copy."""
         init = self.program.carried.get(var, (None, None))[0]
         made = self.definitions.get(init) if isinstance(init, Var) else None
-        copied = made.args if isinstance(made, Apply) and made.primitive.name == "copy" else ()
+        copied = made.args if isinstance(made, Apply) and made.primitive is copy else ()
         return [a for a in (init, *copied) if isinstance(a, Var)]
 
     def block_of(self, var: Var) -> Block | None:
