@@ -95,17 +95,17 @@ def recurrent(params: "{'W': f8[7, 4], 'b': f8[4]}", xs: "f8[n, 3]"):
     return np.sum(h * h)
 
 
-def block(x, w, b):
-    mean = np.mean(x, axis=-1, keepdims=True)
-    spread = np.sqrt(np.mean((x - mean) ** 2, axis=-1, keepdims=True) + 1e-5)
-    h = np.tanh((x - mean) / spread @ w + b)
+def block(x, gain, w):
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
+    h = np.tanh((centred / spread * gain) @ w)
     return x + h * h
 
 
 def residual(
-    params: "[(f8[d, d], f8[d]), (f8[d, d], f8[d]), (f8[d, d], f8[d]), (f8[d, d], f8[d]), (f8[d, d], f8[d])]",
+    params: "[(f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d])]",
     x: "f8[n, d]",
 ):
-    for w, b in params:
-        x = block(x, w, b)
+    for gain, w in params:
+        x = block(x, gain, w)
     return np.sum(x * x)

@@ -25,7 +25,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "selu": ("examples/selu.py", "selu", "jit(f)"),
     "logistic": ("examples/logistic_regression.py", "loss", "jit(grad(f, argnums=(0, 1)))"),
     "cross_entropy": (PROGRAMS, "cross_entropy", "jit(grad(f))"),
-    "residual": (PROGRAMS, "residual", "jit(grad(f))"),
     "jacobi": ("examples/stencils.py", "jacobi", "jit(grad(f))", "f8[n], f8[n]"),
     "seidel": ("examples/stencils.py", "seidel", "jit(grad(f))", "f8[n,m]"),
     "heat": ("examples/stencils.py", "heat", "jit(f)", "f8[n,m]"),

@@ -29,6 +29,7 @@ from battery.registry import load
 
 WIDEST = 88
 DERIVED = re.compile(r"(_bar|_dot|_saved|_lanes)+$")
+PLACE = re.compile(r"_\d+$")  # in a list of the user's, or among the calls of a function
 VERSION = re.compile(r"_(new|next|[b-g])$")
 # words that tell versions of a name apart, or parts of an array, without a meaning
 VAGUE = re.compile(r"_(now|then|later|other|further|(?<!_of_)part)(?=_|$)|(?<!_kernel)(?<!\d)_\d+$")
@@ -139,7 +140,9 @@ def statements(sample: Sample) -> int:
 
 def invented(sample: Sample) -> set[str]:
     """Names that are neither the user's nor the adjoint, tangent, store or lanes of one."""
-    return {n for n in stored(sample.functions) - sample.given if DERIVED.sub("", n) not in sample.given}
+    called = {node.name for node in sample.primal}
+    stems = {n: PLACE.sub("", DERIVED.sub("", n)) for n in stored(sample.functions) - sample.given}
+    return {n for n, stem in stems.items() if stem not in sample.given | called}
 
 
 def is_gradient(sample: Sample) -> bool:
@@ -218,14 +221,16 @@ def minus_after_plus(sample: Sample) -> Iterator[str]:
 
 
 def sums_written_out(sample: Sample) -> Iterator[str]:
-    """``x = x + y`` that the user did not write."""
+    """``x = x + y`` that the user did not write; of an argument, ``+=`` would change the caller's array."""
     written = {ast.dump(n) for node in sample.primal for n in ast.walk(node) if isinstance(n, ast.Assign)}
-    for node in every(sample, ast.Assign):
-        value, place = node.value, node.targets[0]
-        if isinstance(place, ast.Name) and isinstance(value, ast.BinOp) and ast.dump(node) not in written:
-            sides = [value.left, *[value.right] * isinstance(value.op, ast.Add | ast.Mult)]
-            if any(isinstance(side, ast.Name) and side.id == place.id for side in sides):
-                yield ast.unparse(node)
+    for function in sample.functions:
+        given = {a.arg for a in function.args.args}
+        for node in (n for n in ast.walk(function) if isinstance(n, ast.Assign)):
+            value, place = node.value, node.targets[0]
+            if isinstance(place, ast.Name) and isinstance(value, ast.BinOp) and ast.dump(node) not in written:
+                sides = [value.left, *[value.right] * isinstance(value.op, ast.Add | ast.Mult)]
+                if any(isinstance(s, ast.Name) and s.id == place.id for s in sides) and place.id not in given:
+                    yield ast.unparse(node)
 
 
 def multiples_of_one(sample: Sample) -> Iterator[str]:

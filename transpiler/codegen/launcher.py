@@ -143,6 +143,12 @@ class Launcher(StatementWriter):
             return [made if isinstance(made, gast.If) else self._fitting(made, s.args, depth, s)]
         return super()._unplaced(s, depth)
 
+    def _phase(self, phase: str, separate: bool) -> list[Any]:
+        """The comment above a phase; a function of one phase says it in its kernels alone."""
+        if self.program.function.phase and not self.expressions.inside:
+            return []
+        return super()._phase(phase, separate)
+
     # launches
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:

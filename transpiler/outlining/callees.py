@@ -11,6 +11,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.phases import answers
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import type_of_constant
 from calque.transpiler.memory.alias import viewed
@@ -28,7 +29,7 @@ class BlockUses:
     readers: Mapping[Var, Sequence[int]]  # by value: the places that read it
     group_at: Mapping[int, int]  # by place: the group of equal parts that it belongs to
     taken: set[str]  # names of functions
-    main: str  # the name of the program
+    main: str  # the name of the user's function that the program is of
     given_by: dict[Var, tuple[int, int]] = field(default_factory=dict)  # a group, and its result
 
     def read_outside(self, part: Occurrence, value: Var) -> list[int]:
@@ -143,9 +144,9 @@ class Callee:
         found = [s.origin.function for s in self.model.statements if s.origin is not None]
         named = bool(found) and found[0].isidentifier() and not keyword.iskeyword(found[0])
         name = found[0] if named else "unnamed"
-        if self.uses.main.startswith(name):
+        if name == self.uses.main:
             name = f"{name}_iteration"
-        if self.model.statements[0].phase == "reverse":
+        if answers(self.model.statements[0].phase):
             name = f"{name}_reverse"
         (made,) = apart(self.uses.taken, [name])
         self.uses.taken.add(made)
@@ -184,8 +185,15 @@ class Callee:
         for out, s in known.items():  # what attains an extremum is asked of its definition
             if isinstance(s, Apply) and s.primitive in (max_, min_):
                 self.builder.definitions[out] = s
+        return [made, *self._again(part)]
+
+    def _again(self, part: Occurrence) -> list[Statement]:
+        """The views that are written behind the call: of a part that has all statements."""
+        if len(part.statements) < len(self.model.statements):
+            own = {self._in(part, o) for s in self.again for o in s.outs}
+            return [s for s in part.statements if own.intersection(s.outs)]
         again = [k for k, s in enumerate(self.model.statements) if s in self.again]
-        return [made, *(part.statements[k] for k in again)]
+        return [part.statements[k] for k in again]
 
 
 def within(builder: Builder, function: Function) -> Builder:

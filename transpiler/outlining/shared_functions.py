@@ -20,19 +20,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, Function, Statement, Var
 from calque.transpiler.ir.effects import has_effects, is_size, is_store
+from calque.transpiler.ir.phases import answers
 from calque.transpiler.outlining.callees import BlockUses, Callee
+from calque.transpiler.outlining.last_parts import last_part
 from calque.transpiler.outlining.part_forms import Occurrence, PartFormer, may_be_renamed, place_of
 from calque.transpiler.outlining.repeats import Repeat, has_period, repeats
 from calque.transpiler.outlining.sharing_policy import SharingPolicy
 from calque.transpiler.primitives.function_calls import is_call
 
-Plan = list[tuple[int, list[tuple[int, tuple[int, ...]]]]]  # by block: lengths, and starts
+
+class EqualParts(NamedTuple):
+    """Equal parts of a block: their length, their places, and whether a last one has less."""
+
+    length: int
+    starts: tuple[int, ...]
+    has_last: bool
+
+
+Plan = list[tuple[int, list[EqualParts]]]  # by block
 
 
 def plan_functions(
@@ -52,8 +63,7 @@ def plan_functions(
         sharing = _Sharing(function, block, builder)
         groups = sharing.groups(policy, letters)
         if groups:
-            found = [(len(g[0].statements), tuple([p.start for p in g])) for g in groups]
-            plan.append((numbers[id(block)], found))
+            plan.append((numbers[id(block)], sharing.written(groups, policy)))
         taken = {id(s) for parts in groups for p in parts for s in p.statements}
         left = [s for s in block.statements if id(s) not in taken] if nested else []
         pending += [inner for s in left for inner in core.blocks_of(s)]
@@ -144,7 +154,7 @@ class _Sharing:
         if last is None or last.phase != s.phase or last.origin is None or s.origin is None:
             return True
         before, now = (o.statement_line or o.line for o in (last.origin, s.origin))
-        back = before < now if s.phase == "reverse" else now < before
+        back = before < now if answers(s.phase) else now < before
         return back or last.origin.function != s.origin.function
 
     def _equal(self, starts: Sequence[int], length: int) -> list[list[Occurrence]]:
@@ -158,6 +168,23 @@ class _Sharing:
                 if not alike or may_be_renamed(self.builder, part.renaming_of(alike[0])):
                     alike.append(part)
         return [parts for parts in by_form.values() if len(parts) > 1]
+
+    def written(self, groups: list[list[Occurrence]], policy: SharingPolicy) -> list[EqualParts]:
+        """The groups in the order of their first parts, with the last parts that have less."""
+        groups = sorted(groups, key=lambda parts: parts[0].start)
+        found: list[EqualParts] = []
+        for k, parts in enumerate(groups):
+            starts = tuple([p.start for p in parts])
+            part = self._last(groups, k) if len(parts) + 1 >= policy.calls else None
+            parts += [part] if part else []
+            found.append(EqualParts(len(parts[0].statements), starts, part is not None))
+        return found
+
+    def _last(self, groups: list[list[Occurrence]], number: int) -> Occurrence | None:
+        start = groups[number][-1].places.stop
+        others = [p.start for parts in groups for p in parts if p.start >= start]
+        free = self.statements[start : min([*others, len(self.statements)])]
+        return last_part(free, groups, number, self.former)
 
     # sizes
 
@@ -188,19 +215,19 @@ class _Sharing:
 
     # functions
 
-    def outlined(
-        self, found: Sequence[tuple[int, Sequence[int]]], taken: set[str]
-    ) -> list[Callee]:
+    def outlined(self, found: Sequence[EqualParts], taken: set[str]) -> list[Callee]:
         """Make a function of each group, with a name that is not taken, and calls of it."""
-        groups = [self._equal(starts, length)[0] for length, starts in found]
-        groups = sorted(groups, key=lambda parts: parts[0].start)
+        groups = [self._equal(g.starts, g.length)[0] for g in found]
+        for k, group in enumerate(found):
+            part = self._last(groups, k) if group.has_last else None
+            groups[k] += [part] if part else []
         uses = BlockUses(
             self.builder,
             self.function.params,
             self._readers(),
             {k: g for g, parts in enumerate(groups) for p in parts for k in p.places},
             taken,
-            self.function.name,
+            self.function.origin.function if self.function.origin else self.function.name,
         )
         kept = self._read_sizes_first()
         callees = [Callee(uses, g, parts) for g, parts in enumerate(groups)]

@@ -20,10 +20,11 @@ from calque.transpiler.loops.products.contractions import is_worth
 
 @dataclass(frozen=True)
 class SharingPolicy:
-    """The statements that a function must have and spare, and one that it must hold."""
+    """The least that a function must have and spare, and a statement that it must hold."""
 
     least: int  # statements of a function
     spared: int  # statements that the program has less
+    calls: int  # from which one more may compute what nothing reads
     is_reason: Callable[[Statement], bool] = lambda s: True  # a function holds such a statement
 
     def saves_enough(self, length: int, times: int) -> bool:
@@ -31,12 +32,12 @@ class SharingPolicy:
         return length >= self.least and length * (times - 1) >= self.spared
 
 
-TO_READ = SharingPolicy(10, 30)
+TO_READ = SharingPolicy(10, 30, 2)
 
 
 def to_compile(builder: Builder) -> SharingPolicy:
     """The policy for a program of which kernels are made."""
-    return SharingPolicy(6, 40, lambda s: isinstance(s, Apply) and _is_of_library(s, builder))
+    return SharingPolicy(6, 40, 8, lambda s: isinstance(s, Apply) and _is_of_library(s, builder))
 
 
 def _is_of_library(s: Apply, builder: Builder) -> bool:

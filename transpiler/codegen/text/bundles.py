@@ -2,26 +2,29 @@
 
 Before::
 
-    x, mean, h, p = layer_forward(x, w_0)
+    x, mean, h, p = layer(x, w_0)
     ...
     x_bar, w_0_bar = layer_reverse(x_bar, mean, h, p, w_0)
 
 After::
 
-    x, *layer_0 = layer_forward(x, w_0)
+    x, *layer_0_saved = layer(x, w_0)
     ...
-    x_bar, w_0_bar = layer_reverse(x_bar, *layer_0, w_0)
+    x_bar, w_0_bar = layer_reverse(x_bar, *layer_0_saved, w_0)
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import gast
 import numpy as np
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Block, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, Var
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.function_calls import is_call
@@ -38,12 +41,25 @@ def bundle_results(program: PrintedProgram) -> None:
         number: Counter[str] = Counter()
         for s in calls:
             callee = s.primitive.callee.name
-            stem = callee.removesuffix("_forward")
-            place = f"_{number[callee]}" if count[callee] > 1 else "_saved"
+            place = f"_{number[callee]}" if count[callee] > 1 else ""
             number[callee] += 1
-            found |= _bundle(program, block, s, f"{stem}{place}")
+            found |= _bundle(program, block, s, f"{callee}{place}_saved")
     if found:
         program.renumber()
+
+
+def in_tuples(
+    args: Sequence[Atom], trees: Sequence[Any], tuples: Sequence[tuple[tuple[Var, ...], Any]]
+) -> list[Any]:
+    """The arguments of a call, with ``*pair`` in the place of ``pair[0], pair[1]``."""
+    made: list[Any] = []
+    k = 0
+    while k < len(args):
+        whole = ((v, path) for v, path in tuples if tuple(args[k : k + len(v)]) == v)
+        leaves, path = next(whole, ((), None))
+        made.append(trees[k] if path is None else gast.Starred(path, gast.Load()))
+        k += max(1, len(leaves))
+    return made
 
 
 def _bundle(program: PrintedProgram, block: Block, call: Apply, name: str) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import gast
 import numpy as np
 
+from calque.transpiler.codegen.text.bundles import in_tuples
 from calque.transpiler.codegen.text.folding import Folding
 from calque.transpiler.codegen.text.names import Names
+from calque.transpiler.codegen.text.signature import whole_tuples
 from calque.transpiler.codegen.text.signs import of_textbook, without_minus
 from calque.transpiler.codegen.text.spelling import (
     attribute,
@@ -35,6 +38,7 @@ from calque.transpiler.primitives.elementwise import (
     negative,
     where,
 )
+from calque.transpiler.primitives.function_calls import is_call
 from calque.transpiler.primitives.indexing import getitem, update, update_add
 from calque.transpiler.primitives.products import matmul
 
@@ -154,7 +158,15 @@ class ExpressionWriter:
         else:
             trees = self.operands(s.args)
         tree = fill_expression(text, trees)
+        if is_call(s):
+            tree.args = in_tuples(s.args, tree.args, self._tuples)
         return tree if other else self.signed(s, plainer(tree, s))
+
+    @cached_property
+    def _tuples(self) -> list[tuple[tuple[Var, ...], Any]]:
+        """The tuples in arguments whose leaves are all written by their paths."""
+        found = whole_tuples(self.program.function)
+        return [(leaves, path) for leaves, path in found if self.paths.keys() >= {*leaves}]
 
     def _with_module(self, s: Apply, text: str) -> str:
         """A text with the name by which the program has the module of a function of SciPy."""

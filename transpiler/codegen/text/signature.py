@@ -42,6 +42,17 @@ def leaf_paths(function: Function) -> dict[Var, tuple[gast.AST, str]]:
     return found
 
 
+def whole_tuples(function: Function) -> list[tuple[tuple[Var, ...], gast.AST]]:
+    """The tuples and lists in arguments that hold leaves alone, with their access paths."""
+    found = []
+    for parameter in function.signature:
+        for node, path in _walk(parameter.tree, name(parameter.name)):
+            plain = type(node) in (tuple, list) and len(node) > 1
+            if plain and all(isinstance(item, Var) for item in node):
+                found.append((tuple(node), path))
+    return found
+
+
 def _own(word: str, parameter: str, taken: set[str]) -> str:
     """The word, or the first of its variants that no other leaf has."""
     longer = f"{parameter}_{word}"

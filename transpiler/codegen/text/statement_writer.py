@@ -141,7 +141,7 @@ class StatementWriter:
         return [placed(line, together.made.origin)]
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
-        if not self.comments or self.program.function.phase:
+        if not self.comments or self.program.function.phase == "forward":
             return []
         blank = [self.notes.blank()] if separate else []
         return [*blank, self.notes.comment(phase)]
