@@ -143,7 +143,8 @@ class Buffers:
             return f"{made.args[0].name or 'values'}_saved"
         if value.name is None and is_size(made):
             return f"{made.args[0].name or 'array'}_size_saved"
-        return f"{value.word or self.builder.described(value) or 'values'}_saved"
+        word = value.name or value.word or self.builder.described(value)
+        return f"{word or 'values'}_saved"
 
     def sizes_known(self, t: ArrayType) -> bool:
         """True if values of this type can be saved in an array allocated before the loop."""

@@ -65,7 +65,7 @@ class Names:
         self._clashes: dict[int, int] = {}  # group -> values live where its members are defined
         self._functions: dict[str, set[str]] = {}  # name -> the user's functions they come from
         self._depths: dict[str, int] = {}  # name -> the blocks around the first of these
-        self._arrays: set[str] = set()  # names of arrays
+        self._ranks: dict[str, set[int]] = {}  # name -> the ranks of its values
         self._hints: dict[int, str] = {}
         self._along: set[int] = set()  # the counters of loops over elements
         self._stems: dict[int, str] = {}  # group -> the stem of an invented name
@@ -80,6 +80,9 @@ class Names:
         order = dict.fromkeys(self._bound(program.body, skip, 0))
         wishes = {group: next(iter(groups.names(group)), None) for group in order}
         self._users = set(self._holders) | {*filter(None, wishes.values())}
+        for group in order:  # counters are in others' names
+            if group in self._hints and group not in self.given:
+                self._invent(group)
         for group, wish in wishes.items():
             if group not in self.given and wish is not None and not _says_little(wish):
                 self._choose(group, wish)
@@ -138,7 +141,7 @@ class Names:
         members = self._versions.members(group)
         self._functions.setdefault(name, set()).update(map(function_of, members))
         self._depths[name] = min([*self._depths_of(members), self._depths.get(name, _DEEP)])
-        self._arrays |= {name} if any(v.type.ndim for v in members) else set()
+        self._ranks.setdefault(name, set()).update(v.type.ndim for v in members)
 
     def _given_to(self, var: Var) -> str | None:
         return self.given.get(self.groups.of(var))
@@ -151,13 +154,21 @@ class Names:
         apart = self._versions.of_the_user(group, wish, self._functions.get(wish, set()))
         self._named_so[wish] += 1
         last = itertools.chain(self._inner(group, wish), counted(wish, self._named_so[wish]))
-        tail = itertools.chain(apart, self._told_by(group, wish), last)
         own = (*others, wish) if wish in SUMS else (wish, *others)
-        for candidate in itertools.chain(self._versions.ahead(group, wish), own, tail):
-            if self._free_for(candidate, group):
+        better = itertools.chain(self._versions.ahead(group, wish), own, apart)
+        seen = []
+        for candidate in itertools.chain(better, self._told_by(group, wish)):
+            seen.append(candidate)
+            if self._free_for(candidate, group) and not self._is_of_another_rank(candidate, group):
                 self._give(group, candidate)
                 return
-        raise AssertionError(f"no name is free for {wish}")
+        free = (c for c in itertools.chain(seen, last) if self._free_for(c, group))
+        self._give(group, next(free))
+
+    def _is_of_another_rank(self, name: str, group: int) -> bool:
+        """True if a name stands for an array, and the values for numbers, or the other way."""
+        ranks = {bool(v.type.ndim) for v in self._versions.members(group)}
+        return not {*map(bool, self._ranks.get(name, ()))} <= ranks
 
     def _told_by(self, group: int, wish: str) -> Iterator[str]:
         """A complete and brief description: ``y_squared`` for a further ``y``."""
@@ -225,11 +236,12 @@ class Names:
             array = self._named(s.args[0]) or ""
             if array.endswith("_of_parts"):
                 yield array.removesuffix("s")
-            elif wish in SUMS and array and (index := self._index_word(s)) != "element":
-                yield f"{array}_{index}"
+            elif wish in SUMS and array and not array.endswith("_saved"):
+                index = self._index_word(s)
+                yield from [f"{array}_{index}"] if index != "element" else []
         blocks = filter(None, map(self._versions.block_of, members))
         counters = "".join(next((self._around(block, True) for block in blocks), ()))
-        if counters and wish.endswith("_bar") and wish in self._arrays:
+        if counters and wish.endswith("_bar") and any(self._ranks.get(wish, ())):
             yield f"{wish.removesuffix('_bar')}_{counters}_bar"
 
     def _is_of(self, s: Apply, wish: str) -> bool:
@@ -267,9 +279,14 @@ class Names:
         apart = self._versions.of_ours(group, wish, self._functions.get(wish, set()))
         ahead = self._versions.of_versions(group, wish)
         tail = itertools.chain(ahead, letters, (wish, *elements), apart, counted(wish, 2))
+        ranks = {v.type.ndim for v in self._versions.members(group)}
         for candidate in tail:
-            if candidate not in self._users and self._free_for(candidate, group):
+            if candidate in self._users or not self._ranks.get(candidate, ranks) <= ranks:
+                continue
+            if self._free_for(candidate, group):
                 self._give(group, candidate)
+                if group in self._hints:
+                    self._stems[group] = candidate
                 return
 
     # descriptions of values

@@ -421,7 +421,7 @@ class StatementWriter:
 
     def _counter(self, s: For) -> str:
         read = s.index in self._all_read
-        return self.expressions.names(s.index) if read or s.index.name else "_"
+        return self.expressions.names(s.index) if read or s.index.name not in (None, "_") else "_"
 
     def _while(self, s: While, depth: int) -> list[Any]:
         lines = self._moves(s.phis, list(s.inits), depth)

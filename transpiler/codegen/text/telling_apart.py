@@ -20,7 +20,6 @@ from calque.transpiler.memory.printed_program import PrintedProgram
 from calque.transpiler.primitives.indexing import copy, getitem
 
 _ADJOINT = re.compile(r"^(.*?)((?:_bar)+(?:_lanes)?)$")
-_NOT_BEFORE = re.compile(r"(_bar|_bar_lanes|_saved)$")
 _OF_LANES = re.compile(r"(?:^|_)(lanes_(.+))$")
 SUMS = ("total", "found")  # what sums are called where the user has no name for them
 _SIGNS = {"plus": "", "minus": "minus_"}
@@ -71,7 +70,7 @@ class NamedVersions:
         yield from self._of_function(members[0], wish, functions)
         yield from self._of_adjoint(members, wish)
         yield from self._after(group, members, wish)
-        if made is not None and made.phase == "reverse" and not _NOT_BEFORE.search(wish):
+        if made is not None and made.phase == "reverse" and self._is_in_statement(made, wish):
             yield f"{wish}_before"
         yield from self._with(members, wish)
 
@@ -171,6 +170,11 @@ class NamedVersions:
             if isinstance(atom, Var) and (self.given(atom) or "").endswith("_chunk"):
                 yield f"{wish}_chunk"
 
+    def _is_in_statement(self, made: Statement, wish: str) -> bool:
+        """True if the statement that a value belongs to has this name."""
+        name = wish.removesuffix("_lanes")
+        return made.origin is not None and bool(re.search(rf"\b{name}\b", made.origin.statement))
+
     def restored(self, var: Var) -> Apply | None:
         """The read of a saved value, if that is what a value is."""
         made = self.definitions.get(var)
@@ -265,6 +269,8 @@ class NamedVersions:
 
     def _after(self, group: int, members: list[Var], wish: str) -> Iterator[str]:
         """``x_after``, made from another ``x``."""
+        if _ADJOINT.match(wish):
+            return
         reads = (read for var in members for read in (*self._stored(var), *self._within(var)))
         known = (wish, f"{wish}_lanes")
         if any(read.name in known and self.groups.of(read) != group for read in reads):
@@ -314,7 +320,7 @@ def counted(wish: str, number: int) -> Iterator[str]:
 def _can_tell_apart(name: str, wish: str) -> bool:
     """True if the name of an operand says something of a value, and is short."""
     adjoint, number = _ADJOINT.match(name), name[-1].isdigit()
-    if name in wish or name.startswith(wish):
+    if name in wish or name.startswith((wish, *SUMS)):
         return False
     return not adjoint and not number and len(wish + name) < LONGEST - 6
 
