@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 
@@ -108,3 +109,23 @@ def nested(x):
 
 def test_counters_that_nobody_reads_have_no_name() -> None:
     assert text_of(nested, np.ones(3)).count("for _ in range(") == 2
+
+
+def rate(x):
+    total = 0.0
+    for i in range(x.shape[0]):
+        factor = 2.0 * (np.sin(x[i]) if x[i] > 0.5 else x[i] ** 3)
+        total += factor * total + factor
+    return total
+
+
+def test_a_choice_in_an_expression_is_called_for_its_part() -> None:
+    text = text_of(calque.grad(rate), np.linspace(0.1, 1.0, 4))
+    assert "values_saved" not in text and "choice" not in text, text
+
+
+def test_a_stored_sum_stands_under_the_statement_of_the_sum() -> None:
+    path = Path(__file__).parent / "golden" / "kernels" / "cross_entropy.py"
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    stored = next(k for k, line in enumerate(lines) if line.startswith("sum_exp_shifted[i, 0] ="))
+    assert lines[stored - 1].startswith("# log_norm = np.log(np.sum(np.exp(shifted)")

@@ -7,7 +7,7 @@ In ``p = (a + b * c) / (1.0 + np.exp(-z))`` they are ``p_numerator``, ``b_times_
 from __future__ import annotations
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, If, Var
 from calque.transpiler.ir.naming import (
     Definitions,
     Word,
@@ -53,6 +53,8 @@ class Roles:
 
     def word(self, var: Var) -> str | None:
         """A word for a value; None if no short word describes it correctly."""
+        if isinstance(self.definitions.get(var), If):
+            return self.part(var)
         part, found = self.of_division(var), self._told(var)
         if part is not None and (found is None or not part.startswith("return_")):
             return part
@@ -98,7 +100,8 @@ class Roles:
     def part(self, var: Var) -> str | None:
         """The role of a value in a named result: ``p_denominator`` for the divisor in ``p``."""
         made = self.definitions.get(var)
-        if var in self.results or not isinstance(made, Apply) or not made.primitive.infix:
+        infix = isinstance(made, Apply) and made.primitive.infix
+        if var in self.results or made is None or not (infix or isinstance(made, If)):
             return None
         user, place, value = self.readers.get(var), None, var
         within = ""  # numerator_, where the place is one in that
@@ -145,7 +148,8 @@ class Roles:
     def _itself(self, var: Var) -> str | None:
         """A word for a value by its operation: ``difference``; ``sum`` for more than two terms."""
         made = self.definitions[var]
-        assert isinstance(made, Apply)
+        if not isinstance(made, Apply):
+            return None
         first = self.definitions.get(made.args[0]) if isinstance(made.args[0], Var) else None
         kind = made.primitive.arithmetic
         if isinstance(first, Apply) and first.primitive.arithmetic in ("add", "subtract"):

@@ -148,7 +148,8 @@ class NestBuilder:
             size = self.at_hand(node.dim)
             self._for(node, index, (0, size), node.dim, self._touched(node, depth))
         for root in beginning:
-            self._finish(root, index)
+            with self.builder.at(root.statement.origin), self._phase_of(root):
+                self._finish(root, index)
 
     def _sum_type(self, root: Root) -> ArrayType:
         """The type of an accumulator: float32 numbers are summed in float64."""

@@ -35,8 +35,9 @@ def cross_entropy_grad_kernel(
             # shifted = logits - np.max(logits, axis=1, keepdims=True)
             # max: the elements that attain it share the adjoint evenly
             sum_logits_equal_i += np.int64(logits_ij == largest)
-        # shifted = logits - np.max(logits, axis=1, keepdims=True)
+        # log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
         sum_exp_shifted[i, 0] = sum_exp_shifted_i
+        # shifted = logits - np.max(logits, axis=1, keepdims=True)
         sum_logits_equal[i, 0] = sum_logits_equal_i
 
     # reverse
