@@ -305,6 +305,12 @@ def halves(x):
     return 0.5 * x
 
 
+def exponentials_over_means(x):
+    mean = np.mean(x, axis=1)
+    e = np.exp(x - mean[:, None])
+    return np.sum(e, axis=1)
+
+
 def other_rows(x):
     sums = np.sum(x, axis=1)
     return x[1:] * sums[:-1, None]
@@ -467,6 +473,14 @@ PROGRAMS: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, str]] = [
     (
         *("sum_in_parts", halves, (LARGE,)),
         *("stays: its iterations have no loop that sums", "return 0.5 * x"),
+    ),
+    (
+        *("sum_online", calque.grad(cross_entropy), (calque.spec("f4[n, k]"),) * 2, REWRITTEN),
+        "log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))",
+    ),
+    (
+        *("sum_online", exponentials_over_means, (LARGE,)),
+        *("stays: what it subtracts is no maximum", "mean = np.mean(x, axis=1)"),
     ),
     (
         *("fuse_rows", calque.grad(cross_entropy), (calque.spec("f4[n, k]"),) * 2, REWRITTEN),

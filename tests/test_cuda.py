@@ -353,7 +353,7 @@ def test_a_long_row_is_a_blocks_and_the_text_is_the_same(function, order):
     assert_same(on_cuda(function, long, order=order), function(long), 1e-11)
     text = cuda_text(function, short)
     assert text == cuda_text(function, long)
-    assert "row_threads(x_size_1)" in text or "row_threads(x.shape[1])" in text
+    assert "row_threads(x_size_1" in text or "row_threads(x.shape[1]" in text
 
 
 @pytest.mark.parametrize("function", [softmax, layer_norm])

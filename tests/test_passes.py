@@ -26,6 +26,7 @@ from calque.transpiler.ir.core import Function, Parameter, Slot, Var
 from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.text import show
 from calque.transpiler.ir.verify import verify
+from calque.transpiler.primitives.extrema import rescaled_sum
 
 FOLDER = Path(__file__).parent / "pass_examples"
 WRITE = os.environ.get("CALQUE_GOLDEN") == "write"
@@ -85,6 +86,7 @@ def numbers(function: Function) -> Any:
     namespace: dict[str, Any] = {
         "checked_index": checked_index,
         "solve_triangular": solve_triangular,
+        "rescaled_sum": rescaled_sum.function,
     }
     exec(emit_module(made, title=""), namespace)
     return namespace["program"](*args)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # what serves a grid of threads is imported where there is on
         array_expansion,
         double_buffering,
         forwarded_terms,
+        online_sums,
         scans_in_parts,
         skipped_initialization,
         sorted_scatters,
@@ -71,6 +72,7 @@ else:
     forwarded_terms = Late("calque.transpiler.loops.forwarded_terms")
     double_buffering = Late("calque.transpiler.loops.double_buffering")
     skipped_initialization = Late("calque.transpiler.loops.skipped_initialization")
+    online_sums = Late("calque.transpiler.loops.online_sums")
     scans_in_parts = Late("calque.transpiler.loops.scans_in_parts")
     sums_in_parts = Late("calque.transpiler.loops.sums_in_parts")
     array_expansion = Late("calque.transpiler.loops.array_expansion")
@@ -354,6 +356,15 @@ KERNEL_PASSES = (
         optional=True,
     ),
     Pass(
+        *("sum_online", lambda w: online_sums.sum_online(w.function, w.builder)),
+        needs=[INDEPENDENT],
+        after=["map_to_threads"],
+        when=_on_grid,
+        optional=True,
+        reorders=True,
+        explains=True,
+    ),
+    Pass(
         *("scan_in_parts", lambda w: scans_in_parts.scan_in_parts(w.function, w.builder)),
         needs=[INDEPENDENT],
         after=["map_to_threads"],
@@ -365,7 +376,7 @@ KERNEL_PASSES = (
     Pass(
         *("sum_in_parts", lambda w: sums_in_parts.sum_in_parts(w.function, w.builder)),
         needs=[INDEPENDENT],
-        after=["map_to_threads"],
+        after=["map_to_threads", "sum_online"],
         when=_on_grid,
         optional=True,
         reorders=True,

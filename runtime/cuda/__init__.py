@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from calque.runtime.cuda.launching import (
         accumulated,
         blocks,
+        held_columns,
         parts_of,
         row_blocks,
         row_threads,
@@ -26,7 +27,7 @@ else:
             "calque.runtime.cuda.faults": "checked_index outside raise_if_outside",
             "calque.runtime.cuda.kept_kernels": "kernel",
             "calque.runtime.cuda.launching": (
-                "accumulated blocks parts_of row_blocks row_threads tiles"
+                "accumulated blocks held_columns parts_of row_blocks row_threads tiles"
             ),
         },
     )
@@ -35,6 +36,7 @@ __all__ = [
     "accumulated",
     "blocks",
     "checked_index",
+    "held_columns",
     "kernel",
     "outside",
     "parts_of",

@@ -17,8 +17,8 @@ import numpy as np
 from calque.runtime.cuda.captured_products import product, workspace
 
 _HOST_FUNCTIONS = frozenset(
-    "abs blocks bool checked_index float int len max min outside parts_of raise_if_outside range"
-    " row_blocks row_threads tiles".split()
+    "abs blocks bool checked_index float held_columns int len max min outside parts_of"
+    " raise_if_outside range row_blocks row_threads tiles".split()
 )
 _CUPY_FUNCTIONS = frozenset(
     "ascontiguousarray broadcast_to copy empty empty_like expand_dims full full_like moveaxis ones"

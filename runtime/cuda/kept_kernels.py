@@ -19,12 +19,13 @@ from calque.runtime.cuda import launching
 from calque.runtime.gpus import cupy
 from calque.runtime.version import __version__
 
+_MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _modules: dict[tuple[int, str, tuple[str, ...]], Any] = {}  # loaded on each device
 
 
-def kernel(code: str, name: str) -> Callable[..., None]:
+def kernel(code: str, name: str, held: int = 0) -> Callable[..., None]:
     """As ``launching.kernel``, compiled once for all processes."""
-    return launching.kernel(code, name, KeptKernel)
+    return launching.kernel(code, name, KeptKernel, held)
 
 
 class KeptKernel:
@@ -35,12 +36,28 @@ class KeptKernel:
         self._functions: dict[int, Any] = {}
         self._runtime = cupy().cuda.runtime
 
-    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Any) -> None:
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int = 0
+    ) -> None:
+        self._function()(grid, block, args, shared_mem=shared_mem)
+
+    def _function(self) -> Any:
+        """The kernel on the current device."""
         device = self._runtime.getDevice()
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = self._loaded(device)
-        function(grid, block, args)
+        return function
+
+    def _allow(self, size: int) -> None:
+        """Let the blocks of a launch have so many bytes of shared memory."""
+        function = self._function()
+        if hasattr(function, "max_dynamic_shared_size_bytes"):  # CuPy's RawKernel
+            function.max_dynamic_shared_size_bytes = size
+        else:
+            cupy().cuda.driver.funcSetAttribute(function.ptr, _MOST_SHARED, size)
+
+    max_dynamic_shared_size_bytes = property(None, _allow)
 
     def _loaded(self, device: int) -> Any:
         library = cupy()

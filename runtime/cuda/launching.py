@@ -67,25 +67,41 @@ def accumulated(function: Any, x: Any, axis: int = 0) -> Any:
     return found
 
 
-def row_threads(columns: int) -> tuple[int, int]:
+def row_threads(columns: int, held: int = 0) -> tuple[int, int]:
     """The threads that share a row, and the rows of a block: a warp a row, or a block a long one.
 
-    >>> row_threads(1000), row_threads(10**7)
-    ((32, 8), (256, 1))
+    ``held`` are the bytes of a column that a block keeps: eight rows must not be too many of them.
+
+    >>> row_threads(1000), row_threads(10**7), row_threads(2000, held=8)
+    ((32, 8), (256, 1), (256, 1))
     """
-    return (256, 1) if columns >= 2048 else (32, 8)
+    return (256, 1) if columns >= 2048 or columns * held > 8192 else (32, 8)
 
 
-def row_blocks(*sizes: int, most: int = 4096) -> tuple[int, ...]:
+def row_blocks(*sizes: int, held: int = 0, most: int = 4096) -> tuple[int, ...]:
     """Blocks for rows of so many columns, at most so many; of three sizes, the first is of planes.
 
     >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50)
     ((13,), (100,), (13, 1, 2))
     """
     *planes, rows, columns = sizes
-    wanted = int(rows) if columns >= 2048 else (int(rows) + 7) // 8
-    grid = min(max(wanted, 1), most)
+    each = 1 if columns >= 2048 or columns * held > 8192 else 8
+    grid = min(max((int(rows) + each - 1) // each, 1), most)
     return (grid, 1, min(max(int(planes[0]), 1), most)) if planes else (grid,)
+
+
+def held_columns(columns: int, held: int) -> int:
+    """The columns of a row that a block keeps in shared memory, of so many bytes each.
+
+    They are all, if a multiprocessor has room for two such blocks. A kernel reads others again.
+    """
+    import cupy as cp
+
+    device = cp.cuda.runtime.getDevice()
+    of_block, of_all = (cp.cuda.runtime.deviceGetAttribute(k, device) for k in (97, 81))
+    rows = 1 if columns >= 2048 or columns * held > 8192 else 8
+    room = (min(of_block, of_all // 2) - 2048) // (held * rows)  # but for what reductions need
+    return int(max(min(room, columns + 31) // 32 * 32, 0))
 
 
 def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
@@ -95,10 +111,11 @@ def parts_of(grid: tuple[int, ...], dtype: str) -> Any:
     return cp.empty(math.prod(grid), dtype)
 
 
-def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
+def kernel(code: str, name: str, compiler: Any = None, held: int = 0) -> Callable[..., None]:
     """The kernel of this name in a text of CUDA C: ``launch(blocks, threads, *args)``.
 
-    ``compiler`` makes it of text, name and options, if not CuPy's ``RawKernel`` does.
+    ``compiler`` makes it of text, name and options, if not CuPy's ``RawKernel`` does. Its blocks
+    keep ``held`` bytes for each of the columns that its parameter of that name says.
 
     Arrays must be of their parameter's dtype; the kernel is given contiguous ones. Numbers become
     what their parameter is; one for a pointer goes to the device. Indices have 32 bits where
@@ -111,6 +128,7 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
     parameters = [_parameter(" ".join(p.split())) for p in found.group(1).split(",")]
     pointers = [(k, *p) for k, p in enumerate(parameters) if p[0] in ("read", "stored")]
     numbers = [(k, *p) for k, p in enumerate(parameters) if p[0] in ("integer", "number")]
+    columns = next((k for k, p in enumerate(parameters) if p[1] == "held"), 0)
     array, contiguous, compiled = cp.ndarray, cp.ascontiguousarray, {}
 
     def moved(title: str, dtype: Any, value: Any) -> Any:
@@ -151,7 +169,13 @@ def kernel(code: str, name: str, compiler: Any = None) -> Callable[..., None]:
             compiled[large] = (compiler or cp.RawKernel)(code, name, (f"-DIndex={width}",))
         grid = grid if type(grid) is tuple else (grid,)
         threads = threads if type(threads) is tuple else (threads,)
-        compiled[large](grid, threads, tuple(given))
+        if not held:
+            compiled[large](grid, threads, tuple(given))
+        else:
+            shared = args[columns] * held * threads[1]
+            if shared > 48 << 10:  # more than a kernel may have unless it says so
+                compiled[large].max_dynamic_shared_size_bytes = shared
+            compiled[large](grid, threads, tuple(given), shared_mem=shared)
         for k in copies or ():
             args[k][...] = given[k]  # a view, of which the kernel had a copy
 

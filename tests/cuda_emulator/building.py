@@ -24,6 +24,8 @@ KERNEL = re.compile(
 BOUNDS = re.compile(r"__launch_bounds__\((\d+)[^)]*\)\s+void\s+(\w+)\s*\(")
 POINTER = re.compile(rf"(const )?({TYPE})\s*\*\s*__restrict__\s+(\w+)")
 SHARED = re.compile(rf"__shared__\s+({TYPE})\s+(\w+)((?:\[[^\]]+\])+);")
+DYNAMIC = re.compile(r"extern __shared__ char (\w+)\[\];")
+ROW = re.compile(rf"({TYPE})\* (\w+) = \(\1\*\)\((.*)\);")  # a part of it
 CHECKS = "signed-integer-overflow,shift,bounds,integer-divide-by-zero,float-cast-overflow"
 # what a text may overload: in a namespace its own would hide CUDA's
 _MATHS = "abs exp exp2 expm1 log log2 log10 sqrt sin cos tan sinh cosh tanh pow isnan isinf isfinite atomicAdd"
@@ -153,7 +155,8 @@ def translated(text: str, prefix: str = "") -> str:
     """``text`` for g++ behind the header; lines keep their numbers."""
     kernels = KERNEL.findall(text)
     text = POINTER.sub(lambda p: f"emulator::Global<{p[1] or ''}{p[2]}> {p[3]}", text)
-    text = SHARED.sub(_shared, text)
+    text = DYNAMIC.sub(r"const emulator::SharedPlace \1{0};", SHARED.sub(_shared, text))
+    text = ROW.sub(r'const auto \2 = emulator::shared_row<\1>(\3, "\2");', text)
     text = text.replace('extern "C"', "").replace("__shared__", "static")
     # of a cell of doubles and a float g++ would make a float
     text = text.replace("#define NaN __int_as_float(0x7fc00000)", "#define NaN (0.0 / 0.0)")
@@ -184,7 +187,7 @@ def _launcher(prefix: str, kernel: str, given: str) -> str:
         counted.append(f"    emulator::count<{kind}>({name}_touches);")
         memory = f'{name}_data, {name}_cells_, {name}_touches.data(), nullptr, "{name}", {name}_held_'
         passed.append(f"emulator::Global<{kind}>{{{{{memory}}}}}")
-    taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed", *taken]
+    taken = ["const unsigned* grid, const unsigned* block, bool barriers, int seed, long long shared", *taken]
     return "\n".join(
         (
             "",
@@ -192,7 +195,7 @@ def _launcher(prefix: str, kernel: str, given: str) -> str:
             "{",
             *made,
             f"    auto run = [&] {{ {kernel}({', '.join(passed)}); }};",
-            "    const char* error = emulator::launch(grid, block, barriers, seed, run);",
+            "    const char* error = emulator::launch(grid, block, barriers, seed, shared, run);",
             *counted,
             "    return error;",
             "}",

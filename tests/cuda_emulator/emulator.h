@@ -37,6 +37,7 @@ struct Fiber {
     ucontext_t context; Dim index; State state; int line; int waits; size_t path; char value[16];
     long long unheld;         // elements that it has read in which nothing is stored, less those that
     std::string unheld_first;  // it has stored: a copy of them computes nothing
+    long long loads;          // of global memory
 };
 
 static ucontext_t scheduler;
@@ -75,15 +76,20 @@ struct Touch {  // who touched an element last, in this launch
     Moment written{}, read{};
     int spread = 0;       // readers without a barrier between: 0 one, 1 of one warp, 2 of several
     bool atomic = false;  // the store
-    bool fetched = false; // read before anything was stored: it came from memory
+    int fetched = 0;      // times that it came from memory: read before anything was stored
+    long long fetcher = -1, load = 0;  // the last thread that fetched it, its loads up to then
+    int waits = 0;                     // and its barriers
 };
 
-// the bytes of the cells that launches fetch, and that they store; each cell once a launch
+// The bytes of the cells that launches fetch, and that they store; each cell once a launch. A thread
+// that comes back to a cell after many other loads, or after some and a barrier, goes over its data
+// once more: by then others' data have taken the cache, and the cell is fetched again.
+constexpr int many_loads = 64, some_loads = 8;
 extern "C" { inline __attribute__((used)) long long bytes_fetched = 0, bytes_stored = 0; }
 template <class T> void count(const std::vector<Touch>& touches)
 {
     for (const auto& touch : touches) {
-        bytes_fetched += touch.fetched ? sizeof(T) : 0;
+        bytes_fetched += touch.fetched * sizeof(T);
         bytes_stored += touch.writer >= 0 ? sizeof(T) : 0;
     }
 }
@@ -128,7 +134,7 @@ template <class T> struct Memory {
         if ((other_stored && !ordered(last.writer, last.written, true))
             || (other_read && !ordered(last.reader, last.read, last.spread < 2)))
             fail("two threads touch " + cell(k) + " with no barrier between, and one stores");
-        if (!store || atomic) last.fetched |= last.writer < 0;
+        if (!store || atomic) note_fetch(last, me);
         if (store) {
             last.writer = me;
             last.written = now();
@@ -137,6 +143,20 @@ template <class T> struct Memory {
         }
         if (!store) note_reader(last, me);
         return true;
+    }
+    void note_fetch(Touch& last, long long me) const
+    {
+        auto& fiber = fibers[current];
+        if (stored) return;  // in shared memory
+        fiber.loads++;
+        auto since = fiber.loads - last.load;
+        bool again = last.fetcher == me
+            && since >= (last.waits != fiber.waits ? some_loads : many_loads);
+        if (last.writer >= 0 || (last.fetched && !again)) return;
+        last.fetched++;
+        last.fetcher = me;
+        last.load = fiber.loads;
+        last.waits = fiber.waits;
     }
     void note_reader(Touch& last, long long me) const
     {
@@ -252,6 +272,39 @@ template <class T, int... Sizes> struct Shared : Cleared {
     }
 };
 
+// Shared memory of a size that the launch says, and rows of it: parts of one type.
+constexpr long long most_shared = 227 << 10;
+alignas(16) static char shared_bytes[most_shared];
+static Touch shared_touches[most_shared / 4];
+static bool shared_stored[most_shared / 4];
+static long long shared_size;  // in bytes
+
+struct SharedPlace {
+    long long byte;
+    SharedPlace operator+(long long bytes) const { return {byte + bytes}; }
+};
+
+template <class T> struct SharedRow {
+    Memory<T> memory; SharedPlace place;
+    Cell<T> operator[](long long k) const { return {memory, k}; }
+    SharedPlace operator+(long long cells) const { return place + cells * (long long)sizeof(T); }
+};
+
+template <class T> SharedRow<T> shared_row(SharedPlace place, const char* name)
+{
+    if (place.byte % sizeof(T)) fail(std::string(name) + " is not aligned");
+    auto data = (T*)(shared_bytes + place.byte);
+    long long size = (shared_size - place.byte) / (long long)sizeof(T), first = place.byte / 4;
+    return {{data, size, shared_touches + first, shared_stored + first, name}, place};
+}
+
+inline void clear_dynamic()
+{
+    memset(shared_bytes, 0xff, shared_size);
+    std::fill_n(shared_touches, shared_size / 4, Touch());
+    std::fill_n(shared_stored, shared_size / 4, false);
+}
+
 // -- threads
 
 // -- a loop that does not end: the text calls this in each iteration
@@ -349,6 +402,7 @@ inline bool release(size_t from, size_t to, State state)
 inline void begin_block(const std::vector<int>& order)
 {
     for (auto* array : shared_arrays) array->clear();
+    clear_dynamic();
     epoch = 0;
     warp_epochs.assign(fibers.size() / 32 + 1, 0);
     for (auto k : order) {
@@ -356,7 +410,7 @@ inline void begin_block(const std::vector<int>& order)
         unsigned n = k;
         fiber.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / blockDim.x / blockDim.y};
         fiber.state = ready;
-        fiber.unheld = fiber.waits = 0;
+        fiber.unheld = fiber.waits = fiber.loads = 0;
         if (!switches) continue;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = &stacks[k * stack_size];
@@ -406,8 +460,10 @@ inline std::vector<int> shuffled(size_t size, int seed)  // 0: as numbered; 1: b
 }
 
 template <class F>
-const char* launch(const unsigned* grid, const unsigned* block, bool barriers, int seed, F kernel)
+const char* launch(
+    const unsigned* grid, const unsigned* block, bool barriers, int seed, long long shared, F kernel)
 {
+    shared_size = shared;
     gridDim = {grid[0], grid[1], grid[2]};
     blockDim = {block[0], block[1], block[2]};
     body = [](void* given) { (*static_cast<F*>(given))(); };

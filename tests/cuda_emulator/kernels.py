@@ -14,6 +14,8 @@ from cuda_emulator import building, capturing, validity
 from cuda_emulator.building import POINTER
 from cuda_emulator.tables import PASSED_AS, SCALARS
 
+MOST_SHARED = 227 << 10  # bytes of a block, if the kernel asks for them
+OF_MULTIPROCESSOR = 228 << 10
 _launching = threading.Lock()  # the emulator runs one kernel at a time
 # set by the stand-in
 array: Any
@@ -37,16 +39,22 @@ class RawModule:
 class RawKernel:
     """``RawKernel(code, name, options)``; compiled when it is first launched, as in CuPy."""
 
+    max_dynamic_shared_size_bytes = 48 << 10
+
     def __init__(self, code: str, name: str, options: tuple[str, ...] = ()):
         self.code, self.name, self.options = code, name, options
         self.parameters = building.parameters(code, name, options)
         self._launcher: Any = None
 
-    def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_mem: int = 0
+    ) -> None:
         grid, block = ((*shape, 1, 1)[:3] for shape in (grid, block))
         most = building.most_threads(self.code, self.name)
         if min(*grid, *block) < 1 or max(grid[1:]) > 65535 or numpy.prod(block) > most:
             raise ValueError(f"{self.name}: no such launch, {grid} blocks of {block}, of {most} threads")
+        if not 0 <= shared_mem <= min(self.max_dynamic_shared_size_bytes, MOST_SHARED):
+            raise ValueError(f"{self.name}: no block has {shared_mem} bytes of shared memory")
         passed = self._passed(args)
         note_launch(self.name)
         shapes = [(ctypes.c_uint * 3)(*shape) for shape in (grid, block)]
@@ -55,9 +63,10 @@ class RawKernel:
         for parameter, a in zip(self.parameters, args, strict=True):
             if isinstance(a, array):
                 touched[parameter.startswith("const ")].append(a._memory)
-        capturing.did(lambda: self._run(shapes, barriers, passed), *touched)
+        given = *shapes, barriers, order_now(), ctypes.c_longlong(shared_mem)
+        capturing.did(lambda: self._run(given, passed), *touched)
 
-    def _run(self, shapes: Any, barriers: Any, passed: Sequence[Any]) -> None:
+    def _run(self, launch: Sequence[Any], passed: Sequence[Any]) -> None:
         with _launching:
             if self._launcher is None:
                 self._launcher = building.launcher(self.code, self.name, self.options)
@@ -70,7 +79,7 @@ class RawKernel:
             given: list[Any] = []
             for a in passed:
                 given += next(pointers) if isinstance(a, capturing.Reference) else [a]
-            if error := self._launcher(*shapes, barriers, order_now(), *given):
+            if error := self._launcher(*launch, *given):
                 raise RuntimeError(f"{self.name}: {error.decode()}")
             note_traffic(building.moved(self._launcher.library))
             for memory, found in zip(arrays, held, strict=True):

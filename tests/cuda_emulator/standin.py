@@ -449,7 +449,16 @@ class Device:
 
 
 _thread = OfThread()
-runtime = SimpleNamespace(getDeviceCount=lambda: device_count, getDevice=lambda: _thread.current[-1])
+def _attribute(attribute: int, device: int) -> int:
+    """Shared memory: of a block that asks for it, and of a multiprocessor."""
+    return {97: kernels.MOST_SHARED, 81: kernels.OF_MULTIPROCESSOR}[attribute]
+
+
+runtime = SimpleNamespace(
+    getDeviceCount=lambda: device_count,
+    getDevice=lambda: _thread.current[-1],
+    deviceGetAttribute=_attribute,
+)
 cuda = SimpleNamespace(
     alloc_pinned_memory=_pinned,
     Device=Device,

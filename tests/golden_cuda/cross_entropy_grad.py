@@ -6,7 +6,7 @@ Types: logits float32[n, k], targets float32[n, k].
 """
 import cupy as cp
 import numpy as np
-from calque.runtime.cuda import kernel, row_blocks, row_threads
+from calque.runtime.cuda import held_columns, kernel, row_blocks, row_threads
 
 
 def cross_entropy_grad_jit(logits, targets):
@@ -24,18 +24,31 @@ def cross_entropy_grad_jit(logits, targets):
     # forward and reverse
     shifted_bar = cp.empty((n, k), dtype=np.float32)
     cross_entropy_grad_kernel(
-        row_blocks(n, k), row_threads(k), logits, targets, sum_targets_product_bar, shifted_bar,
-        n, k,
+        row_blocks(n, k, held=8), row_threads(k, held=8), logits, targets,
+        sum_targets_product_bar, shifted_bar, n, k, held_columns(k, 8),
     )
     return shifted_bar
 
 
 code = r"""
 #define INF __int_as_float(0x7f800000)
+#define NaN __int_as_float(0x7fc00000)
 
 __device__ __forceinline__ float maximumf(float a, float b)  // NaN wins, as in NumPy
 {
     return a > b || a != a ? a : b;
+}
+
+// sums relative to the largest so far and to x, as one relative to the larger of them
+__device__ __forceinline__ double rescaled_sumf(double total, float largest, float x, double term)
+{
+    double scale = x == largest ? 1 : expf(-fabsf(x - largest));
+    return x > largest ? total * scale + term : total + term * scale;
+}
+
+__device__ __forceinline__ double rescaledf(double total, float before, float largest)
+{
+    return before == largest ? total : total * expf(before - largest);
 }
 
 __device__ float row_maxf(float value)  // of a row's threads, a warp or a block; the same in all
@@ -83,31 +96,38 @@ __device__ double row_sum(double value)  // of a row's threads, a warp or a bloc
 extern "C" __global__ __launch_bounds__(256)
 void cross_entropy_grad_kernel(
     const float* __restrict__ logits, const float* __restrict__ targets,
-    double sum_targets_product_bar, float* __restrict__ shifted_bar, Index n, Index k)
+    double sum_targets_product_bar, float* __restrict__ shifted_bar, Index n, Index k, Index held)
 {
+    extern __shared__ char row_memory[];  // held columns of each row
+    float* logits_row = (float*)(row_memory + threadIdx.y * held * 8);
+    float* targets_row = (float*)(logits_row + held);
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
         // forward
         float largest = -INF;
-        #pragma unroll 4
-        for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
-            // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-            largest = maximumf(largest, logits[i * k + j]);
-        }
-        largest = row_maxf(largest);
         double total = 0.0;
         #pragma unroll 4
         for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
+            if (j < held)
+                logits_row[j] = logits[i * k + j];
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-            float shifted = logits[i * k + j] - largest;
+            float logits_ij = logits[i * k + j];
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-            total += (double)expf(shifted);
+            total = rescaled_sumf(total, largest, logits_ij, 1.0);
+            // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
+            largest = maximumf(largest, logits_ij);
         }
-        total = row_sum(total);
+        float row_largest = row_maxf(largest);
+        total = row_sum(rescaledf(total, largest, row_largest));
+        largest = row_largest;
+        // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
+        total = isfinite(largest) ? total : NaN;
 
         // reverse
         double log_norm_bar = 0.0;
         #pragma unroll 4
         for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
+            if (j < held)
+                targets_row[j] = targets[i * k + j];
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
             float shifted_bar_ij = (float)sum_targets_product_bar * targets[i * k + j];
             log_norm_bar += (double)(-shifted_bar_ij);
@@ -118,9 +138,10 @@ void cross_entropy_grad_kernel(
         #pragma unroll 4
         for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))
-            float shifted = logits[i * k + j] - largest;
+            float shifted = (j < held ? logits_row[j] : logits[i * k + j]) - largest;
             // return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-            float shifted_bar_ij = (float)sum_targets_product_bar * targets[i * k + j];
+            float shifted_bar_ij = (float)sum_targets_product_bar
+                * (j < held ? targets_row[j] : targets[i * k + j]);
             // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
             shifted_bar[i * k + j] = shifted_bar_ij + sum_exp_shifted_bar * expf(shifted);
         }
@@ -128,4 +149,4 @@ void cross_entropy_grad_kernel(
 }
 """
 
-cross_entropy_grad_kernel = kernel(code, "cross_entropy_grad_kernel")
+cross_entropy_grad_kernel = kernel(code, "cross_entropy_grad_kernel", held=8)

@@ -11,7 +11,7 @@ from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.ir.verdicts import REDUCTION, SCAN
 from calque.transpiler.loops.carried_dependences import made_by, of_number
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
-from calque.transpiler.primitives.extrema import maximum, minimum
+from calque.transpiler.primitives.extrema import maximum, minimum, rescaled_sum
 from calque.transpiler.primitives.logic import bitwise_and, bitwise_or
 from calque.transpiler.primitives.scalars import max_, min_
 
@@ -23,10 +23,14 @@ _OF_TRUTHS = {bitwise_or: "max", bitwise_and: "min"}
 
 @dataclass(frozen=True)
 class LoopReduction:
-    """A reduction of a loop: the position of its phi, and how it combines: "sum", "max"."""
+    """A reduction of a loop: the position of its phi, and how it combines: "sum", "max".
+
+    ``relative_to``: of a "rescaled" sum, the position of the maximum that it is relative to.
+    """
 
     position: int
     how: str
+    relative_to: int | None = None
 
 
 def reductions(s: For) -> list[LoopReduction]:
@@ -37,6 +41,11 @@ def reductions(s: For) -> list[LoopReduction]:
 
 def reduction_at(s: For, position: int) -> LoopReduction | None:
     """The reduction of the phi at ``position``; None if threads cannot combine it."""
+    for total, largest in online_sums(s):
+        if position == total:
+            return LoopReduction(total, "rescaled", largest)
+        if position == largest:
+            return LoopReduction(largest, "max")
     if of_number(s, position).kind != REDUCTION:
         return None
     made = made_by(s.body, s.body.results[position])
@@ -46,6 +55,16 @@ def reduction_at(s: For, position: int) -> LoopReduction | None:
     if how is None and made.out.type.dtype.kind == "b":
         how = _OF_TRUTHS.get(made.primitive)
     return LoopReduction(position, how) if how else None
+
+
+def online_sums(s: For) -> list[tuple[int, int]]:
+    """The positions of each sum of exponentials in a loop, and of the maximum it is relative to."""
+    found = []
+    for k, (phi, result) in enumerate(zip(s.phis, s.body.results, strict=True)):
+        made = next((t for t in s.body.statements if result in t.outs), None)
+        if isinstance(made, Apply) and made.primitive is rescaled_sum and made.args[0] is phi:
+            found.append((k, next(j for j, p in enumerate(s.phis) if p is made.args[1])))
+    return found
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ _FEW_ROWS = 256  # that have a block each
 _COLUMNS = 4096  # of a part of a row, which is a warp's, at least
 _WARPS = 16  # parts of each of so many rows
 _BLOCK = 8  # warps: as many parts of a row are no more threads than without
-_IDENTITY = {"sum": 0, "product": 1}
+_IDENTITY = {"sum": 0, "product": 1, "rescaled": 0}
 
 
 def sum_in_parts(function: Function, builder: Builder) -> None:
@@ -365,10 +365,11 @@ def _stored(array: Var, value: Var, places: tuple[Any, ...]) -> Apply:
 
 def _combine_partial_sums(s: For, arrays: list[Var], around: list[Var], parts: Any) -> None:
     """Let a summing loop go over the sums of the parts, rather than over the rows."""
-    by_position = dict(zip([r.position for r in reductions(s)], arrays, strict=True))
-    made: list[Statement] = []
+    found = reductions(s)
+    by_position = dict(zip([r.position for r in found], arrays, strict=True))
     k = Var(s.index.type, "k")
-    results: list[Any] = []
+    reads: dict[int, Apply] = {}
+    combined: dict[int, Apply] = {}
     for position, (phi, result) in enumerate(zip(s.phis, s.body.results, strict=True)):
         last = made_by(s.body, result)
         assert isinstance(last, Apply)
@@ -376,8 +377,15 @@ def _combine_partial_sums(s: For, arrays: list[Var], around: list[Var], parts: A
         array = by_position[position]
         one, both = Var(phi.type, None, s.origin), Var(phi.type, phi.name, s.origin)
         index = {"index": tuple(map(Slot, range(array.type.ndim)))}
-        made.append(Apply((one,), getitem, (array, *around, k), index, last.origin, proven=True))
-        made.append(Apply((both,), primitive, (phi, one), {}, last.origin))
-        results.append(both)
+        args = array, *around, k
+        reads[position] = Apply((one,), getitem, args, index, last.origin, proven=True)
+        combined[position] = Apply((both,), primitive, (phi, one), {}, last.origin)
+    for r in found:
+        if r.relative_to is not None:
+            (total, part), (largest, its) = combined[r.position].args, combined[r.relative_to].args
+            combined[r.position].args = total, largest, its, part
+    order = sorted(found, key=lambda r: r.relative_to is None)  # before the maximum changes
+    made: list[Statement] = [*reads.values(), *(combined[r.position] for r in order)]
+    results = [combined[position].out for position in range(len(s.phis))]
     s.start, s.stop, s.step, s.index, s.scheduled = 0, parts.atom, 1, k, True
-    s.body = Block(made, results)
+    s.body = Block(made, list(results))

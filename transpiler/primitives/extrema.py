@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.builder import FUNCTIONS, Array
+from calque.transpiler.ir.builder import FUNCTIONS, Array, type_of
 from calque.transpiler.primitives.base import (
     Primitive,
     apply,
@@ -16,6 +16,7 @@ from calque.transpiler.primitives.base import (
     finish,
     implements,
     operand,
+    register,
 )
 from calque.transpiler.primitives.elementwise import is_number
 from calque.transpiler.primitives.guards import kept_where
@@ -173,3 +174,27 @@ def np_clip(
         one_sided = FUNCTIONS[np.minimum] if low is None else FUNCTIONS[np.maximum]
         return one_sided(a, high if low is None else low, out=out)
     return finish(apply(clip, *map(operand, (a, low, high))), out)
+
+
+def _rescaled_sum(total: Any, largest: Any, x: Any, term: Any) -> Any:
+    if x == largest:  # of infinities, too
+        return total + term
+    scale = np.exp(-np.abs(x - largest))
+    return total * scale + term if x > largest else total + term * scale
+
+
+# A sum of exponentials relative to the largest exponent so far, and a term relative to ``x``: the
+# sum of both relative to the larger one. A grid of threads sums so in one pass with the maximum.
+rescaled_sum = register(
+    Primitive(
+        "rescaled_sum",
+        _rescaled_sum,
+        lambda total, largest, x, term: type_of(total),
+        "rescaled_sum({0}, {1}, {2}, {3})",
+        kind="elementwise",
+        nondifferentiable=True,
+        samples=lambda rng: [
+            ((2.0, 1.0, 3.0, 1.0), {}), ((2.0, 3.0, 1.0, 1.0), {}), ((0.0, -np.inf, 1.0, 1.0), {})
+        ],
+    )
+)

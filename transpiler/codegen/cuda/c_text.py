@@ -160,6 +160,8 @@ class CText:
     def _read(self, tree: Any) -> tuple[str, int]:
         """The text of an element, with a substitute value if a checked index is out of bounds."""
         place, checked = self.names.place(tree), self.names.checked(tree)
+        if hasattr(tree, "held"):  # where the row is in shared memory
+            return f"{tree.held}{place}", _CHOICE
         if not checked or getattr(tree, "is_checked", False):
             return place, _UNIT
         nothing = self.names.nothing(tree)

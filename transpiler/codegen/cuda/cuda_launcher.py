@@ -21,7 +21,8 @@ from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in
-from calque.transpiler.codegen.cuda.integers import stored_text, whole_text
+from calque.transpiler.codegen.cuda.held_rows import HeldRows
+from calque.transpiler.codegen.cuda.integers import as_stored
 from calque.transpiler.codegen.cuda.kernel_lines import turn
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
@@ -40,7 +41,6 @@ from calque.transpiler.codegen.text.spelling import (
     call,
     constant,
     dtype_name,
-    fill_expression,
     name,
     target,
 )
@@ -59,10 +59,11 @@ _FEW = 256  # iterations that need no further block of threads
 
 @dataclass
 class CudaKernel:
-    """A kernel's name and text."""
+    """A kernel's name and text; ``held`` are the bytes of a column that its blocks hold."""
 
     name: str
     text: list[str]
+    held: int
 
 
 class CudaLauncher(Launcher):
@@ -147,7 +148,7 @@ class CudaLauncher(Launcher):
         return [*made, *self._moves(arrays, list(map(scope.given, arrays)), depth)]
 
     def _lines_of(self, s: Kernel, grid: Grid, scope: KernelScope) -> list[Any]:
-        self._grid, self._scope = grid, scope
+        self._grid, self._scope, self._held = grid, scope, HeldRows(s, grid, scope)
         self.expressions.as_added = partial(by_one_thread, grid)
         try:
             return self._kernel_lines(s)
@@ -170,7 +171,7 @@ class CudaLauncher(Launcher):
             title += f"_{len(self._found) + 1}" if self._found else ""
             body = scope.text(lines)
             self.used |= scope.used
-            kernel = CudaKernel(title, scope.definition(title, body))
+            kernel = CudaKernel(title, scope.definition(title, body), grid.held)
             self.cuda_kernels.append(kernel)
             known = self._found[key] = (kernel, scope, values, list(symbols))
         kernel, first, others, sizes = known
@@ -222,6 +223,9 @@ class CudaLauncher(Launcher):
                     given.append(self._size_tree(*self.sizes.places[here.get(symbol, symbol)]))
                 case ("size", (var, axis)):
                     given.append(self._size_tree(here.get(var, var), axis))
+                case ("held", _):
+                    held = call(name("held_columns"), self._columns(grid), constant(grid.held))
+                    given.append(held)
                 case ("checks", _):
                     places = call(name("outside"), *map(_place_text, checks))
                     given.append(gast.Starred(places, gast.Load()))
@@ -285,7 +289,11 @@ class CudaLauncher(Launcher):
             return None, constant(256)
         if grid.form in ("rows", "sums"):
             columns = self._columns(grid)
-            return call(name("row_blocks"), *ends, columns), call(name("row_threads"), columns)
+            held = [gast.keyword("held", constant(grid.held))] if grid.held else []
+            made = [call(name("row_blocks"), *ends, columns), call(name("row_threads"), columns)]
+            for one in made:
+                one.keywords = list(held)
+            return made[0], made[1]
         if len(ends) == 1:
             return call(name("blocks"), *ends), constant(256)
         return call(name("tiles"), *ends), gast.Tuple([constant(32), constant(8)], gast.Load())
@@ -301,7 +309,9 @@ class CudaLauncher(Launcher):
             made = self.program.definition.get(end)
             return end not in own or (is_size(made) and own.isdisjoint(made.args))
 
-        return self._trip_count(loop) if all(map(is_known, ends)) else constant(1)
+        if not all(map(is_known, ends)):
+            return constant(1)
+        return self._trip_count(loop)
 
     def _trip_count(self, loop: For) -> Any:
         """The trip count of a loop; approximately its stop, if it starts at a small number."""
@@ -330,7 +340,7 @@ class CudaLauncher(Launcher):
             lines[0].is_atomic = True
             if s.out.type.dtype == np.int64 or s.out.type.dtype.kind == "c":
                 self.used.add(f"atomicAdd of {c_type(s.out.type.dtype)}")
-        return lines if self._grid is None else list(map(partial(_as_stored, s), lines))
+        return lines if self._grid is None else list(map(partial(as_stored, s), lines))
 
     # checked indices
 
@@ -432,6 +442,7 @@ class CudaLauncher(Launcher):
             lines[at].spread = grid.spread[id(s)]
         lines[at].at_once = at_once(s, grid)
         if id(s) in grid.lanes:
+            self._held.mark(s, lines[at])
             if is_scan(s):
                 scan_by_row(self._scope, s, lines[at])
                 lines[at].tiled = True
@@ -441,23 +452,6 @@ class CudaLauncher(Launcher):
         if grid.loops and s is grid.loops[0] and len(grid.loops) > 1 and grid.form == "elements":
             turn(lines[at], grid)
         return lines
-
-
-def _as_stored(s: Apply, line: Any) -> Any:
-    """A store whose value is cast to the array's dtype, if that is an integer one."""
-    dtype, value = s.out.type.dtype, s.args[1]
-    match line:
-        case gast.AugAssign(target=place, op=operator) if not getattr(line, "is_atomic", False):
-            text = stored_text(operator, dtype)
-            if text is not None:
-                before = gast.Subscript(place.value, place.slice, gast.Load())
-                before.is_checked = True  # as is the index of the store
-                return gast.Assign([place], fill_expression(text, [before, line.value]), None)
-        case gast.Assign() if isinstance(value, Var):
-            text = whole_text(value.type.dtype, dtype)
-            if text is not None:
-                line.value = fill_expression(text, [line.value])
-    return line
 
 
 class _Given(gast.NodeTransformer):

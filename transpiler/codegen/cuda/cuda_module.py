@@ -14,8 +14,9 @@ from calque.transpiler.codegen.cuda.c_types import c_type
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.cuda_launcher import CudaLauncher
 from calque.transpiler.codegen.cuda.cuda_target import CUDA
-from calque.transpiler.codegen.cuda.device_functions import COMBINED, combined_text, definitions
+from calque.transpiler.codegen.cuda.device_functions import combined_text, definitions
 from calque.transpiler.codegen.cuda.named_sizes import with_named_sizes
+from calque.transpiler.codegen.cuda.thread_reductions import COMBINED
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.origins import origins_in
@@ -34,7 +35,7 @@ _COUNTS |= {n: slice(1, None) for n in ("broadcast_to", "reshape", "repeat", "ti
 # CuPy functions that are no ufuncs, and return a number for numbers
 _OF_NUMBERS = frozenset([np.where, np.sum, np.prod, np.max, np.min, np.mean, np.any, np.all])
 _HELPERS = (
-    *("accumulated", "blocks", "checked_index", "kernel", "outside", "parts_of"),
+    *("accumulated", "blocks", "checked_index", "held_columns", "kernel", "outside", "parts_of"),
     *("raise_if_outside", "row_blocks", "row_threads", "tiles"),
 )
 _LAUNCH = re.compile(r"^( +)(\w*(?:_kernel|_of_parts)\w*)\(\n((?:\1    [^\n]+,\n)+)\1\)\n", re.M)
@@ -85,7 +86,8 @@ def _parts(
     texts = [definitions(used), *written]
     code = "\n\n".join(filter(None, texts))
     names = [k.name for k in kernels] + list(writer.combining)
-    bound = "\n".join(f'{n} = kernel(code, "{n}")' for n in names)
+    held = {k.name: f", held={k.held}" for k in kernels if k.held}
+    bound = "\n".join(f'{n} = kernel(code, "{n}"{held.get(n, "")})' for n in names)
     return launcher, f'code = r"""\n{code}\n"""\n', bound + "\n"
 
 

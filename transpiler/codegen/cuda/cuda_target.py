@@ -50,7 +50,7 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
-from calque.transpiler.primitives.extrema import maximum, minimum
+from calque.transpiler.primitives.extrema import maximum, minimum, rescaled_sum
 from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.logic import (
     invert,
@@ -77,7 +77,8 @@ class Cuda(Target):
     words = frozenset(
         "cp cupyx np accumulated kernel blocks tile tiles row_blocks row_threads checked parts_of"
         " Index size_t threadIdx blockIdx gridDim blockDim INF NaN min max abs range len isnan"
-        " isinf isfinite fabs fabsf llabs pow powf outside place raise_if_outside".split()
+        " isinf isfinite fabs fabsf llabs pow powf outside place raise_if_outside held held_columns"
+        " row_memory".split()
     ).union(KEYWORDS, names(), _NAMES.values(), (f"{n}f" for n in _NAMES.values()))
 
     def can_compile(self, s: Statement, looping: bool = False) -> bool:
@@ -157,7 +158,10 @@ class Cuda(Target):
         return found
 
     def call(self, s: Apply) -> str | None:
-        """The template of a conversion or of ``searchsorted``; else None."""
+        """The template of a conversion, or of a function that grids alone have; else None."""
+        if s.primitive is rescaled_sum:
+            letter = suffix(plain_type(s.args[2]).dtype)
+            return f"{s.primitive.name}{letter}({{0}}, {{1}}, {{2}}, {{3}})"
         if s.primitive is searchsorted:
             places, value = (plain_type(a).dtype for a in s.args[:2])
             same = places == value and isinstance(s.args[1], Var)
@@ -185,6 +189,8 @@ class Cuda(Target):
         """For each operand, the dtype to cast it to where C promotes differently; else None."""
         loop = _loop_dtypes(s)
         own = [plain_type(a).dtype for a in s.args]
+        if s.primitive is rescaled_sum:  # a sum of float64, of exponents that may be float32
+            return [None] * len(own)
         if is_complex(s):  # a real number becomes complex by itself
             differ = zip(own, loop, strict=True)
             return [w if (h.kind, w.kind) == ("c", "c") and h != w else None for h, w in differ]

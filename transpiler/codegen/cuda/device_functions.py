@@ -24,6 +24,7 @@ from calque.transpiler.codegen.cuda import complex_numbers
 from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
+from calque.transpiler.codegen.cuda.thread_reductions import BLOCK, COMBINED, ROW, RUNNING
 
 SUFFIXES = {"double": "", "float": "f", "long long": "l", "unsigned long long": "u"}
 SUFFIXES |= {"complex64": "c", "complex128": "z"}
@@ -72,6 +73,19 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "    if (threadIdx.x == 255)\n        last[0] = value;\n    __syncthreads();\n"
         "    return last[0];\n}}",
     ),
+    "rescaled_sum": (
+        _REALS,
+        "// sums relative to the largest so far and to x, as one relative to the larger of them\n"
+        "__device__ __forceinline__ double {name}(double total, {T} largest, {T} x, double term)\n"
+        "{{\n"
+        "    double scale = x == largest ? 1 : exp{f}(-fabs{f}(x - largest));\n"
+        "    return x > largest ? total * scale + term : total + term * scale;\n}}",
+    ),
+    "rescaled": (
+        _REALS,
+        "__device__ __forceinline__ double {name}(double total, {T} before, {T} largest)\n{{\n"
+        "    return before == largest ? total : total * exp{f}(before - largest);\n}}",
+    ),
     "float_remainder": (
         _REALS,
         f"{_PAIR}  // of the divisor's sign, as in Python\n{{{{\n"
@@ -91,74 +105,6 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         "\n}}",
     ),
 }
-# reductions across threads: the combination of two values, and the identity
-COMBINED = {
-    "sum": ("value + other", "0"),
-    "product": ("value * other", "1"),
-    "max": ("maximum{f}(value, other)", ""),
-    "min": ("minimum{f}(value, other)", ""),
-}
-_ROW = """\
-__device__ {T} {name}({T} value)  // of a row's threads, a warp or a block; the same in all
-{{
-    for (int step = 16; step > 0; step /= 2) {{
-        {T} other = __shfl_xor_sync(0xffffffff, value, step);
-        value = {combined};
-    }}
-    if (blockDim.x == 32)
-        return value;
-    __shared__ {T} values[8];
-    __syncthreads();  // an earlier call may still be read
-    if (threadIdx.x % 32 == 0)
-        values[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = values[0];
-    for (int warp = 1; warp < 8; warp++) {{
-        {T} other = values[warp];
-        value = {combined};
-    }}
-    return value;
-}}"""
-_RUNNING = """\
-// of a row's threads up to each, after what was before
-__device__ {T} {name}({T} before, {T} value)
-{{
-    for (int step = 1; step < 32; step *= 2) {{
-        {T} other = __shfl_up_sync(0xffffffff, value, step);
-        if (threadIdx.x % 32 >= step)
-            value = {combined};
-    }}
-    if (blockDim.x > 32) {{
-        __shared__ {T} values[8];
-        __syncthreads();  // an earlier call may still be read
-        if (threadIdx.x % 32 == 31)
-            values[threadIdx.x / 32] = value;
-        __syncthreads();
-        for (int warp = 0; warp < threadIdx.x / 32; warp++) {{
-            {T} other = values[warp];
-            before = {before};
-        }}
-    }}
-    {T} other = before;
-    return {result};
-}}"""
-_BLOCK = """\
-__device__ {T} {name}({T} value)  // of a block's 256 threads, in the first
-{{
-    __shared__ {T} values[256];
-    int thread = threadIdx.y * blockDim.x + threadIdx.x;
-    __syncthreads();  // an earlier call may still be read
-    values[thread] = value;
-    for (int step = 128; step > 0; step /= 2) {{
-        __syncthreads();
-        if (thread < step) {{
-            {T} other = values[thread + step];
-            value = {combined};
-            values[thread] = value;
-        }}
-    }}
-    return value;
-}}"""
 _INDEX_PAIR = """\
 __device__ __forceinline__ Index {name}(Index a, Index b)
 {{
@@ -362,7 +308,7 @@ def _text(name: str) -> str | None:
             text = _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
             text = _wrapped(text) if type_ == "long long" else text
             return _of_parts(text, type_) if type_ in COMPLEX else text
-        for form, template in (("row_", _ROW), ("row_running_", _RUNNING), ("block_", _BLOCK)):
+        for form, template in (("row_", ROW), ("row_running_", RUNNING), ("block_", BLOCK)):
             how = stem.removeprefix(form)
             if how != stem and how in COMBINED:
                 combined = combined_text(how, np.dtype("i8") if letter == "l" else np.dtype("f8"))

@@ -54,7 +54,8 @@ class Grid:
     share, ``columns`` the first of them, and ``alike`` the blocks of statements around them, by id,
     which all threads of a row execute. ``totals`` are reductions over all threads. ``terms`` are
     additions, by id, beside a loop that a row's threads share: the operand that only one of these
-    threads adds, and the kind of reduction.
+    threads adds, and the kind of reduction. ``held`` are the bytes of a column of the rows that a
+    block keeps in shared memory.
     """
 
     form: str
@@ -65,6 +66,7 @@ class Grid:
     columns: For | None = None
     totals: list[LoopReduction] = field(default_factory=list)
     terms: dict[int, tuple[int, str]] = field(default_factory=dict)
+    held: int = 0
 
 
 def grid_of(kernel: Kernel) -> Grid:

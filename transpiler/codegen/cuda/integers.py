@@ -13,11 +13,13 @@ A sum that 64 bits hold is ``proven``: indices and counters are written as they 
 
 from __future__ import annotations
 
+from typing import Any
+
 import gast
 import numpy as np
 
 from calque.transpiler.codegen.cuda.c_types import LARGE
-from calque.transpiler.codegen.text.spelling import dtype_name
+from calque.transpiler.codegen.text.spelling import dtype_name, fill_expression
 from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.primitives.elementwise import (
     absolute,
@@ -152,3 +154,20 @@ def stored_text(operator: object, dtype: np.dtype) -> str | None:
     if dtype.itemsize < 4:
         return f"{dtype_name(dtype)}(uint32({{0}}) {sign_} {{1}})"
     return None
+
+
+def as_stored(s: Apply, line: Any) -> Any:
+    """A store whose value is cast to the array's dtype, if that is an integer one."""
+    dtype, value = s.out.type.dtype, s.args[1]
+    match line:
+        case gast.AugAssign(target=place, op=operator) if not getattr(line, "is_atomic", False):
+            text = stored_text(operator, dtype)
+            if text is not None:
+                before = gast.Subscript(place.value, place.slice, gast.Load())
+                before.is_checked = True  # as is the index of the store
+                return gast.Assign([place], fill_expression(text, [before, line.value]), None)
+        case gast.Assign() if isinstance(value, Var):
+            text = whole_text(value.type.dtype, dtype)
+            if text is not None:
+                line.value = fill_expression(text, [line.value])
+    return line

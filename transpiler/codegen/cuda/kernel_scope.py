@@ -74,6 +74,7 @@ class KernelScope:
         for n in self.counters & self.numbers.keys():  # the same variable in Python
             self.types.setdefault(n, c_type(self.numbers[n].type.dtype))
         self.totals = {kernel_out(kernel, r.position): r for r in grid.totals}
+        self.declarations: list[str] = []  # lines of C before all others
 
     def given(self, array: Var) -> Var:
         """The kernel's parameter of which ``array`` is the first or a later version."""
@@ -83,6 +84,10 @@ class KernelScope:
         """For each array parameter, the number of the first one that shares its name and memory."""
         names = [self.names_of(v) if v in self.arrays_given else "" for v in values]
         return tuple(names.index(n) for n in names if n)
+
+    def is_stored(self, tree: Any) -> bool:
+        """True if the kernel stores into the array of an element."""
+        return self.names_of(self.given(self._array(tree.value))) in self.stored
 
     # queries of the printer
 
@@ -170,7 +175,7 @@ class KernelScope:
         if own not in self.sizes:
             var = self.given(var)
             wish = f"{self.names_of(var)}_size" + (f"_{axis}" if axis else "")
-            self.sizes[own] = self._free(wish), var, axis
+            self.sizes[own] = self.free_name(wish), var, axis
         return self.sizes[own][0]
 
     def _counts(self, number: Var, dim: Any) -> bool:
@@ -186,16 +191,16 @@ class KernelScope:
             wish = symbol
             if not is_named(symbol):
                 wish = f"{self.names_of(argument)}_size" + (f"_{axis}" if axis else "")
-            self.sizes[symbol] = self._free(wish), argument, axis
+            self.sizes[symbol] = self.free_name(wish), argument, axis
         return self.sizes[symbol][0]
 
     def new_number(self, wish: str, kind: str) -> str:
         """A new local of the kernel that no statement of the program defines."""
-        made = self._free(wish) if self.types.get(wish) != kind else wish
+        made = self.free_name(wish) if self.types.get(wish) != kind else wish
         self.types[made] = kind
         return made
 
-    def _free(self, wish: str) -> str:
+    def free_name(self, wish: str) -> str:
         """An unused name in the kernel, like ``wish``."""
         taken = {*self.types, *self.arrays, *self.numbers, *self.counters}
         taken |= {n for n, *_ in self.sizes.values()}
@@ -286,7 +291,8 @@ class KernelScope:
                 cell = f"{n}_in[0]" if var in self.device else f"{n}_in"
                 begun.append(gast.Assign([target(name(n))], raw(cell), None))
                 self.read_numbers[n] = var
-        made = self.printer.block([*begun, *lines, *last], 1, set())
+        declared = map(statement, self.declarations)
+        made = self.printer.block([*declared, *begun, *lines, *last], 1, set())
         return made
 
     def passed_as(self, var: Var) -> str:
@@ -332,6 +338,8 @@ class KernelScope:
             else:
                 made.append((f"{kind}* __restrict__ {own}_out", ("out", out)))
         made += [(f"Index {n}", ("size", given)) for n, given in self._sizes_in_order()]
+        if self.grid.held:
+            made.append(("Index held", ("held", None)))
         if self.checks:
             made.append(("volatile long long* outside", ("checks", None)))
             made.append(("long long place", ("place", None)))

@@ -23,7 +23,7 @@ from typing import Any
 import gast
 
 from calque.transpiler.codegen.cuda.c_lines import raw
-from calque.transpiler.codegen.cuda.c_types import c_number
+from calque.transpiler.codegen.cuda.c_types import c_number, c_type
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import IDENTITY, Grid
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
@@ -47,14 +47,33 @@ def reduced_by_row(scope: KernelScope, s: For, lines: list[Any], at: int) -> lis
     names = scope.writer.expressions.names
     before: list[Any] = []
     after: list[Any] = []
+    online = {r.relative_to: r for r in reductions(s)}
     for r in reductions(s):
         phi = s.phis[r.position]
         own = names(phi)
+        if r.how == "rescaled":  # with its maximum
+            continue
+        if r.position in online:
+            after += _rescaled_by_row(scope, phi, s.phis[online[r.position].position])
+            continue
         before += _begun(own, s.inits[r.position], phi, r, "threadIdx.x == 0")
         function = f"row_{r.how}{suffix(phi.type.dtype)}"
         whole = call(name(function), name(own, phi))
         after.append(gast.Assign([target(name(own, phi))], whole, None))
     return [*lines[:at], *before, lines[at], *after, *lines[at + 1 :]]
+
+
+def _rescaled_by_row(scope: KernelScope, phi: Var, sum_phi: Var) -> list[Any]:
+    """The lines that reduce a maximum, and a sum of exponentials relative to each thread's."""
+    names, letter = scope.writer.expressions.names, suffix(phi.type.dtype)
+    own, total = names(phi), names(sum_phi)
+    whole = scope.new_number(f"row_{own}", c_type(phi.type.dtype))
+    relative = call(name(f"rescaled{letter}"), name(total), name(own), name(whole))
+    return [
+        gast.Assign([target(name(whole))], call(name(f"row_max{letter}"), name(own)), None),
+        gast.Assign([target(name(total))], call(name("row_sum"), relative), None),
+        gast.Assign([target(name(own))], name(whole), None),
+    ]
 
 
 def _begun(own: str, init: Any, phi: Var, r: LoopReduction, first: str) -> list[Any]:

@@ -13,7 +13,7 @@ After, on a GPU, where each loop is a launch that reads the row from memory agai
         largest = max of x[i, :]
         y[i, :] = exp(x[i, :] - largest)
 
-A result that only its own row reads needs no array.
+A result that only its own row reads needs no array: ``row_values`` computes its elements again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from calque.transpiler.ir.dead_code import remove_dead_code
 from calque.transpiler.ir.effects import has_effects
 from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.loops.loop_reductions import along_memory
+from calque.transpiler.loops.row_values import compute_rows_again
 from calque.transpiler.loops.schedule.body_fusion import crossing_iterations, join
 
 
@@ -37,6 +38,9 @@ def fuse_rows(function: Function, builder: Builder) -> None:
     for block in _blocks(function.body):
         while _fuse_two(block, builder):
             pass
+        for s in block.statements:
+            if isinstance(s, For) and s.parallel and _sums(s):
+                compute_rows_again(s, function.body, builder)
     remove_dead_code(function)
 
 
@@ -84,14 +88,26 @@ def _fuse_two(block: Block, builder: Builder) -> bool:
                     block.statements[k : j + 1] = [*between, first]
                     return True
                 missed(builder, "fuse_rows", first, reason)
+                if _is_unrelated(second, first):
+                    continue
             if not isinstance(second, Apply) or has_effects(second):
                 break
-            if second.primitive.kind == "size" and second.args[0] in given:
+            shaped = second.primitive.kind == "size" or second.primitive.like is not None
+            if shaped and second.args[0] in given:
                 before = first.inits[first.outs.index(second.args[0])]
                 second.args = (before, *second.args[1:])  # of the same shape
             if given.intersection(a for a in second.args if isinstance(a, Var)):
                 break  # it must stay after the first loop, and so must its readers
     return False
+
+
+def _is_unrelated(loop: For, first: For) -> bool:
+    """True if ``first`` may run after a loop that it precedes: neither needs the other's arrays."""
+    needed = {*core.free_vars(Block([loop]))}
+    kept = {i for i in loop.inits if isinstance(i, Var) and i.type.ndim}
+    pure = not any(has_effects(s) for s in core.walk(loop.body))
+    read = core.free_vars(Block([first]))
+    return pure and needed.isdisjoint(first.outs) and kept.isdisjoint(read)
 
 
 def _refusal(
