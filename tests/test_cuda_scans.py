@@ -362,3 +362,38 @@ def test_gradients_of_what_follows_a_scan():
     x = RNG.standard_normal(300)
     got, want = on_cuda(calque.grad(loss), x), calque.grad(loss)(x)
     np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-13)
+
+
+def downward(x):
+    out, total = np.zeros(x.size), 0.0
+    for i in range(x.size - 1, -1, -1):
+        total += x[i]
+        out[i] = total
+    return out
+
+
+def used_on_both_sides(x):
+    """The sine is computed before the sum, and read after it: a thread has one element at a time."""
+    out, total = np.zeros(x.size), 0.0
+    for i in range(x.size):
+        y = np.sin(x[i])
+        total += y
+        out[i] = total * y
+    return out
+
+
+def read_on_both_sides(x):
+    return np.cumsum(x) - 0.5 * x
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 33, 511, 512, 513, 4095, 4097, 9000])
+@pytest.mark.parametrize("function", [
+    np.cumsum, downward, used_on_both_sides, read_on_both_sides, lambda x: np.cumprod(1.0 + 1e-3 * x),
+    lambda x: np.cumsum(np.exp(x.reshape(1, -1)), axis=1), lambda x: np.cumsum((9.0 * x).astype(np.int64)),
+])  # fmt: skip
+def test_sixteen_elements_of_a_thread(function: Any, size: int) -> None:
+    def call(x):
+        return function(x)
+
+    x = RNG.standard_normal(size)
+    np.testing.assert_allclose(on_cuda(call, x, order=size % 3), function(x), rtol=1e-10, atol=1e-10)

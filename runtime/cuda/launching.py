@@ -68,24 +68,26 @@ def accumulated(function: Any, x: Any, axis: int = 0) -> Any:
 
 
 def row_threads(columns: int, held: int = 0) -> tuple[int, int]:
-    """The threads that share a row, and the rows of a block: a warp a row, or a block a long one.
+    """The threads that share a row, and the rows of a block: one, a warp, or all of the block.
 
     ``held`` are the bytes of a column that a block keeps: eight rows must not be too many of them.
 
-    >>> row_threads(1000), row_threads(10**7), row_threads(2000, held=8)
-    ((32, 8), (256, 1), (256, 1))
+    >>> row_threads(3), row_threads(1000), row_threads(10**7), row_threads(2000, held=8)
+    ((1, 256), (32, 8), (256, 1), (256, 1))
     """
+    if columns < 16:
+        return (1, 256)
     return (256, 1) if columns >= 2048 or columns * held > 8192 else (32, 8)
 
 
 def row_blocks(*sizes: int, held: int = 0, most: int = 4096) -> tuple[int, ...]:
     """Blocks for rows of so many columns, at most so many; of three sizes, the first is of planes.
 
-    >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50)
-    ((13,), (100,), (13, 1, 2))
+    >>> row_blocks(100, 50), row_blocks(100, 10**6), row_blocks(2, 100, 50), row_blocks(1000, 3)
+    ((13,), (100,), (13, 1, 2), (4,))
     """
     *planes, rows, columns = sizes
-    each = 1 if columns >= 2048 or columns * held > 8192 else 8
+    each = 256 if columns < 16 else 1 if columns >= 2048 or columns * held > 8192 else 8
     grid = min(max((int(rows) + each - 1) // each, 1), most)
     return (grid, 1, min(max(int(planes[0]), 1), most)) if planes else (grid,)
 
@@ -93,10 +95,13 @@ def row_blocks(*sizes: int, held: int = 0, most: int = 4096) -> tuple[int, ...]:
 def held_columns(columns: int, held: int) -> int:
     """The columns of a row that a block keeps in shared memory, of so many bytes each.
 
-    They are all, if a multiprocessor has room for two such blocks. A kernel reads others again.
+    They are all, if a multiprocessor has room for two such blocks. A kernel reads others again, and
+    those of few columns, which are still in the cache.
     """
     import cupy as cp
 
+    if columns < 16:
+        return 0
     device = cp.cuda.runtime.getDevice()
     of_block, of_all = (cp.cuda.runtime.deviceGetAttribute(k, device) for k in (97, 81))
     rows = 1 if columns >= 2048 or columns * held > 8192 else 8

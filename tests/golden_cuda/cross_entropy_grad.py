@@ -51,8 +51,10 @@ __device__ __forceinline__ double rescaledf(double total, float before, float la
     return before == largest ? total : total * expf(before - largest);
 }
 
-__device__ float row_maxf(float value)  // of a row's threads, a warp or a block; the same in all
+__device__ float row_maxf(float value)  // of a row's threads (1, 32 or 256); the same in all
 {
+    if (blockDim.x == 1)
+        return value;
     for (int step = 16; step > 0; step /= 2) {
         float other = __shfl_xor_sync(0xffffffff, value, step);
         value = maximumf(value, other);
@@ -72,8 +74,10 @@ __device__ float row_maxf(float value)  // of a row's threads, a warp or a block
     return value;
 }
 
-__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+__device__ double row_sum(double value)  // of a row's threads (1, 32 or 256); the same in all
 {
+    if (blockDim.x == 1)
+        return value;
     for (int step = 16; step > 0; step /= 2) {
         double other = __shfl_xor_sync(0xffffffff, value, step);
         value = value + other;

@@ -13,8 +13,10 @@ def distances_jit(steps):
     out = cp.empty(n)
     parts = max(min(n // 2048, 8192), 1)
     place_of_parts = cp.empty(parts)
-    distances_kernel(row_blocks(parts, 1), row_threads(1), steps, parts, place_of_parts, n)
-    distances_kernel_2(row_blocks(parts, 1), row_threads(1), steps, out, parts, place_of_parts, n)
+    distances_kernel(row_blocks(parts, 32), row_threads(32), steps, parts, place_of_parts, n)
+    distances_kernel_2(
+        row_blocks(parts, 32), row_threads(32), steps, out, parts, place_of_parts, n
+    )
     return out
 
 
@@ -29,43 +31,57 @@ __device__ __forceinline__ long long floor_divide(long long a, long long b)  // 
     return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-__device__ double row_last(double value)  // that of the last of a row's threads
+// of sixteen values of each of a row's threads, of which ``left`` count; all get the last one
+__device__ double row_running_sums(double before, double* values, long long left)
 {
-    if (blockDim.x == 32)
-        return __shfl_sync(0xffffffff, value, 31);
-    __shared__ double last[1];
-    __syncthreads();  // an earlier call may still be read
-    if (threadIdx.x == 255)
-        last[0] = value;
-    __syncthreads();
-    return last[0];
-}
-
-// of a row's threads up to each, after what was before
-__device__ double row_running_sum(double before, double value)
-{
-    for (int step = 1; step < 32; step *= 2) {
-        double other = __shfl_up_sync(0xffffffff, value, step);
-        if (threadIdx.x % 32 >= step)
+    double last = values[0];
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        if (slot > 0 && threadIdx.x / 32 * 512 + slot * 32 >= left)
+            continue;
+        double value = values[slot];
+        for (int step = 1; step < 32; step *= 2) {
+            double other = __shfl_up_sync(0xffffffff, value, step);
+            if (threadIdx.x % 32 >= step)
+                value = value + other;
+        }
+        if (slot > 0) {
+            double other = __shfl_sync(0xffffffff, last, 31);
             value = value + other;
+        }
+        values[slot] = last = value;
     }
+    last = __shfl_sync(0xffffffff, last, 31);
+    double value = before;
     if (blockDim.x > 32) {
-        __shared__ double values[8];
+        __shared__ double lasts[8];
         __syncthreads();  // an earlier call may still be read
         if (threadIdx.x % 32 == 31)
-            values[threadIdx.x / 32] = value;
+            lasts[threadIdx.x / 32] = last;
         __syncthreads();
-        for (int warp = 0; warp < threadIdx.x / 32; warp++) {
-            double other = values[warp];
-            before = before + other;
+        for (int warp = 0; warp < 8; warp++) {
+            double other = lasts[warp];
+            if (warp == threadIdx.x / 32)
+                before = value;
+            value = value + other;
         }
     }
-    double other = before;
-    return value + other;
+    else {
+        double other = last;
+        value = value + other;
+    }
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        double other = values[slot];
+        values[slot] = before + other;
+    }
+    return value;
 }
 
-__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+__device__ double row_sum(double value)  // of a row's threads (1, 32 or 256); the same in all
 {
+    if (blockDim.x == 1)
+        return value;
     for (int step = 16; step > 0; step /= 2) {
         double other = __shfl_xor_sync(0xffffffff, value, step);
         value = value + other;
@@ -94,13 +110,13 @@ void distances_kernel(
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double place_of_part = 0.0;
+        double place_now = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x)
-            place_of_part += steps[i];
-        place_of_part = row_sum(place_of_part);
+            place_now += steps[i];
+        place_now = row_sum(place_now);
         if (threadIdx.x == 0)
-            place_of_parts[part] = place_of_part;
+            place_of_parts[part] = place_now;
     }
 }
 
@@ -111,25 +127,35 @@ void distances_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double place_so_far = 0.0;
+        double place_then = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // place += steps[i]
-            place_so_far += place_of_parts[k];
+            place_then += place_of_parts[k];
         }
-        place_so_far = row_sum(place_so_far);
+        place_then = row_sum(place_then);
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        for (long long tile = first; tile < last; tile += blockDim.x) {
-            long long i = tile + threadIdx.x;
-            double place_so_far_term = 0.0;
-            if (i < last)
-                place_so_far_term = steps[i];
-            place_so_far = row_running_sum(place_so_far, place_so_far_term);
-            if (i < last)
-                out[i] = fabs(place_so_far);
-            place_so_far = row_last(place_so_far);
+        for (long long tile = first; tile < last; tile += blockDim.x * 16) {
+            double place_then_terms[16];
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                place_then_terms[slot] = 0.0;
+                if (i < last)
+                    place_then_terms[slot] = steps[i];
+            }
+            double place_then_of_tile = row_running_sums(place_then, place_then_terms, last - tile);
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                if (i < last) {
+                    place_then = place_then_terms[slot];
+                    out[i] = fabs(place_then);
+                }
+            }
+            place_then = place_then_of_tile;
         }
     }
 }

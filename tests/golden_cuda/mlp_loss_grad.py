@@ -75,8 +75,10 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
 
 
 code = r"""
-__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+__device__ double row_sum(double value)  // of a row's threads (1, 32 or 256); the same in all
 {
+    if (blockDim.x == 1)
+        return value;
     for (int step = 16; step > 0; step /= 2) {
         double other = __shfl_xor_sync(0xffffffff, value, step);
         value = value + other;

@@ -16,9 +16,9 @@ def running_share_jit(x):
     parts = max(min(n // 2048, 8192), 1)
     total_of_parts = cp.empty(parts)
     out = cp.empty(n)
-    running_share_kernel(row_blocks(parts, 1), row_threads(1), x, parts, total_of_parts, n)
+    running_share_kernel(row_blocks(parts, 32), row_threads(32), x, parts, total_of_parts, n)
     running_share_kernel_2(
-        row_blocks(parts, 1), row_threads(1), x, total, parts, total_of_parts, n
+        row_blocks(parts, 32), row_threads(32), x, total, parts, total_of_parts, n
     )
     total_last = cp.empty((), 'float64')
     running_share_kernel_3(1, 1, total, total_last, n)
@@ -37,43 +37,57 @@ __device__ __forceinline__ long long floor_divide(long long a, long long b)  // 
     return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-__device__ double row_last(double value)  // that of the last of a row's threads
+// of sixteen values of each of a row's threads, of which ``left`` count; all get the last one
+__device__ double row_running_sums(double before, double* values, long long left)
 {
-    if (blockDim.x == 32)
-        return __shfl_sync(0xffffffff, value, 31);
-    __shared__ double last[1];
-    __syncthreads();  // an earlier call may still be read
-    if (threadIdx.x == 255)
-        last[0] = value;
-    __syncthreads();
-    return last[0];
-}
-
-// of a row's threads up to each, after what was before
-__device__ double row_running_sum(double before, double value)
-{
-    for (int step = 1; step < 32; step *= 2) {
-        double other = __shfl_up_sync(0xffffffff, value, step);
-        if (threadIdx.x % 32 >= step)
+    double last = values[0];
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        if (slot > 0 && threadIdx.x / 32 * 512 + slot * 32 >= left)
+            continue;
+        double value = values[slot];
+        for (int step = 1; step < 32; step *= 2) {
+            double other = __shfl_up_sync(0xffffffff, value, step);
+            if (threadIdx.x % 32 >= step)
+                value = value + other;
+        }
+        if (slot > 0) {
+            double other = __shfl_sync(0xffffffff, last, 31);
             value = value + other;
+        }
+        values[slot] = last = value;
     }
+    last = __shfl_sync(0xffffffff, last, 31);
+    double value = before;
     if (blockDim.x > 32) {
-        __shared__ double values[8];
+        __shared__ double lasts[8];
         __syncthreads();  // an earlier call may still be read
         if (threadIdx.x % 32 == 31)
-            values[threadIdx.x / 32] = value;
+            lasts[threadIdx.x / 32] = last;
         __syncthreads();
-        for (int warp = 0; warp < threadIdx.x / 32; warp++) {
-            double other = values[warp];
-            before = before + other;
+        for (int warp = 0; warp < 8; warp++) {
+            double other = lasts[warp];
+            if (warp == threadIdx.x / 32)
+                before = value;
+            value = value + other;
         }
     }
-    double other = before;
-    return value + other;
+    else {
+        double other = last;
+        value = value + other;
+    }
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        double other = values[slot];
+        values[slot] = before + other;
+    }
+    return value;
 }
 
-__device__ double row_sum(double value)  // of a row's threads, a warp or a block; the same in all
+__device__ double row_sum(double value)  // of a row's threads (1, 32 or 256); the same in all
 {
+    if (blockDim.x == 1)
+        return value;
     for (int step = 16; step > 0; step /= 2) {
         double other = __shfl_xor_sync(0xffffffff, value, step);
         value = value + other;
@@ -102,16 +116,16 @@ void running_share_kernel(
         // total = np.cumsum(x * x)
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double total_of_part = 0.0;
+        double total_now = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
             double x_i = x[i];
-            total_of_part += x_i * x_i;
+            total_now += x_i * x_i;
         }
-        total_of_part = row_sum(total_of_part);
+        total_now = row_sum(total_now);
         if (threadIdx.x == 0)
-            total_of_parts[part] = total_of_part;
+            total_of_parts[part] = total_now;
     }
 }
 
@@ -122,27 +136,37 @@ void running_share_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double total_i = 0.0;
+        double total_then = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
-            total_i += total_of_parts[k];
+            total_then += total_of_parts[k];
         }
-        total_i = row_sum(total_i);
+        total_then = row_sum(total_then);
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        for (long long tile = first; tile < last; tile += blockDim.x) {
-            long long i = tile + threadIdx.x;
-            double total_i_term = 0.0;
-            if (i < last) {
-                // total = np.cumsum(x * x)
-                double x_i = x[i];
-                total_i_term = x_i * x_i;
+        for (long long tile = first; tile < last; tile += blockDim.x * 16) {
+            double total_then_terms[16];
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                total_then_terms[slot] = 0.0;
+                if (i < last) {
+                    // total = np.cumsum(x * x)
+                    double x_i = x[i];
+                    total_then_terms[slot] = x_i * x_i;
+                }
             }
-            total_i = row_running_sum(total_i, total_i_term);
-            if (i < last)
-                total[i] = total_i;
-            total_i = row_last(total_i);
+            double total_then_of_tile = row_running_sums(total_then, total_then_terms, last - tile);
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                if (i < last) {
+                    total_then = total_then_terms[slot];
+                    total[i] = total_then;
+                }
+            }
+            total_then = total_then_of_tile;
         }
     }
 }

@@ -15,51 +15,63 @@ def running_shares_jit(x):
         raise ValueError('running_shares_jit needs x.shape[1] >= 1')
     out = cp.empty((n, m), dtype=np.float32)
     total = cp.empty((n, m), dtype=np.float32)
-    running_shares_kernel(row_blocks(n, m), row_threads(m), x, out, total, n, m)
+    running_shares_kernel(row_blocks(n, max(m, 16)), row_threads(max(m, 16)), x, out, total, n, m)
     return out
 
 
 code = r"""
-__device__ float row_lastf(float value)  // that of the last of a row's threads
+// of sixteen values of each of a row's threads, of which ``left`` count; all get the last one
+__device__ float row_running_sumsf(float before, float* values, long long left)
 {
-    if (blockDim.x == 32)
-        return __shfl_sync(0xffffffff, value, 31);
-    __shared__ float last[1];
-    __syncthreads();  // an earlier call may still be read
-    if (threadIdx.x == 255)
-        last[0] = value;
-    __syncthreads();
-    return last[0];
-}
-
-// of a row's threads up to each, after what was before
-__device__ float row_running_sumf(float before, float value)
-{
-    for (int step = 1; step < 32; step *= 2) {
-        float other = __shfl_up_sync(0xffffffff, value, step);
-        if (threadIdx.x % 32 >= step)
+    float last = values[0];
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        if (slot > 0 && threadIdx.x / 32 * 512 + slot * 32 >= left)
+            continue;
+        float value = values[slot];
+        for (int step = 1; step < 32; step *= 2) {
+            float other = __shfl_up_sync(0xffffffff, value, step);
+            if (threadIdx.x % 32 >= step)
+                value = value + other;
+        }
+        if (slot > 0) {
+            float other = __shfl_sync(0xffffffff, last, 31);
             value = value + other;
+        }
+        values[slot] = last = value;
     }
+    last = __shfl_sync(0xffffffff, last, 31);
+    float value = before;
     if (blockDim.x > 32) {
-        __shared__ float values[8];
+        __shared__ float lasts[8];
         __syncthreads();  // an earlier call may still be read
         if (threadIdx.x % 32 == 31)
-            values[threadIdx.x / 32] = value;
+            lasts[threadIdx.x / 32] = last;
         __syncthreads();
-        for (int warp = 0; warp < threadIdx.x / 32; warp++) {
-            float other = values[warp];
-            before = before + other;
+        for (int warp = 0; warp < 8; warp++) {
+            float other = lasts[warp];
+            if (warp == threadIdx.x / 32)
+                before = value;
+            value = value + other;
         }
     }
-    float other = before;
-    return value + other;
+    else {
+        float other = last;
+        value = value + other;
+    }
+    #pragma unroll
+    for (int slot = 0; slot < 16; slot++) {
+        float other = values[slot];
+        values[slot] = before + other;
+    }
+    return value;
 }
 
 __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a block, for each other
 {
     if (blockDim.x == 32)
         __syncwarp();
-    else
+    else if (blockDim.x > 32)
         __syncthreads();
 }
 
@@ -69,26 +81,36 @@ void running_shares_kernel(
     Index m)
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
-        float total_ij = 0.0f;
-        for (Index tile = 0; tile < m; tile += blockDim.x) {
-            Index j = tile + threadIdx.x;
-            float total_ij_term = 0.0f;
-            if (j < m) {
-                // total = np.cumsum(np.exp(x), axis=1)
-                total_ij_term = expf(x[i * m + j]);
+        float total_now = 0.0f;
+        for (Index tile = 0; tile < m; tile += blockDim.x * 16) {
+            float total_now_terms[16];
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                Index j = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                total_now_terms[slot] = 0.0f;
+                if (j < m) {
+                    // total = np.cumsum(np.exp(x), axis=1)
+                    total_now_terms[slot] = expf(x[i * m + j]);
+                }
             }
-            total_ij = row_running_sumf(total_ij, total_ij_term);
-            if (j < m)
-                total[i * m + j] = total_ij;
-            total_ij = row_lastf(total_ij);
+            float total_now_of_tile = row_running_sumsf(total_now, total_now_terms, m - tile);
+            #pragma unroll 16
+            for (Index slot = 0; slot < 16; slot++) {
+                Index j = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
+                if (j < m) {
+                    total_now = total_now_terms[slot];
+                    total[i * m + j] = total_now;
+                }
+            }
+            total_now = total_now_of_tile;
         }
         row_wait();
         // return total / total[:, -1:]
-        float total_element = total[i * m + m - 1];
+        float total_part = total[i * m + m - 1];
         #pragma unroll 4
         for (Index j = threadIdx.x; j < m; j += (Index)blockDim.x) {
             // return total / total[:, -1:]
-            out[i * m + j] = total[i * m + j] / total_element;
+            out[i * m + j] = total[i * m + j] / total_part;
         }
     }
 }

@@ -11,13 +11,20 @@ from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.ir.verdicts import REDUCTION, SCAN
 from calque.transpiler.loops.carried_dependences import made_by, of_number
 from calque.transpiler.primitives.elementwise import add, multiply, subtract
-from calque.transpiler.primitives.extrema import maximum, minimum, rescaled_sum
+from calque.transpiler.primitives.extrema import (
+    greatest,
+    least,
+    maximum,
+    minimum,
+    rescaled_sum,
+)
 from calque.transpiler.primitives.logic import bitwise_and, bitwise_or
 from calque.transpiler.primitives.scalars import max_, min_
 
 # how a reduction combines the values of several iterations
 COMBINED = {add: "sum", subtract: "sum", multiply: "product", maximum: "max", minimum: "min"}
 COMBINED |= {max_: "max", min_: "min"}
+_CHOSEN = {least: "least", greatest: "greatest"}
 _OF_TRUTHS = {bitwise_or: "max", bitwise_and: "min"}
 
 
@@ -46,9 +53,13 @@ def reduction_at(s: For, position: int) -> LoopReduction | None:
             return LoopReduction(total, "rescaled", largest)
         if position == largest:
             return LoopReduction(largest, "max")
+    made = made_by(s.body, s.body.results[position])
+    chosen = isinstance(made, Apply) and made.primitive in _CHOSEN
+    if chosen and isinstance(made, Apply) and made.args[0] is s.phis[position]:
+        alone = count_uses(s.body, made.args[0]) == count_uses(s.body, made.out) == 1
+        return LoopReduction(position, _CHOSEN[made.primitive]) if alone else None
     if of_number(s, position).kind != REDUCTION:
         return None
-    made = made_by(s.body, s.body.results[position])
     if not isinstance(made, Apply):
         return None
     how = COMBINED.get(made.primitive)

@@ -176,6 +176,26 @@ def np_clip(
     return finish(apply(clip, *map(operand, (a, low, high))), out)
 
 
+def _chosen_extremum(name: str, python: str, better: Any) -> Primitive:
+    """Python's ``min`` or ``max`` of two floats, the first of which stays if the other is NaN."""
+    return register(
+        Primitive(
+            name,
+            lambda best, x: x if better(x, best) else best,
+            lambda best, x: type_of(best),
+            f"{python}({{0}}, {{1}})",
+            kind="elementwise",
+            nondifferentiable=True,
+            samples=lambda rng: [((1.0, 2.0), {}), ((2.0, 1.0), {}), ((2.0, np.nan), {})],
+        )
+    )
+
+
+# as which a grid of threads computes extrema that a loop chooses by comparisons
+least = _chosen_extremum("least", "min", lambda x, best: x < best)
+greatest = _chosen_extremum("greatest", "max", lambda x, best: x > best)
+
+
 def _rescaled_sum(total: Any, largest: Any, x: Any, term: Any) -> Any:
     if x == largest:  # of infinities, too
         return total + term

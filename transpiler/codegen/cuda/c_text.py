@@ -160,6 +160,8 @@ class CText:
     def _read(self, tree: Any) -> tuple[str, int]:
         """The text of an element, with a substitute value if a checked index is out of bounds."""
         place, checked = self.names.place(tree), self.names.checked(tree)
+        if hasattr(tree, "kept"):  # in a local array
+            return tree.kept, _UNIT
         if hasattr(tree, "held"):  # where the row is in shared memory
             return f"{tree.held}{place}", _CHOICE
         if not checked or getattr(tree, "is_checked", False):
@@ -408,6 +410,8 @@ class CText:
         if self.names.is_local(own):  # in Python the counter is the same variable
             counter = f"{own}_counter"
             before = indented(f"{own} = {counter};", depth + 1)
+        if hasattr(line, "slot_of"):
+            before, counter = self._in_slot(line, depth + 1), own
         body = self.block(line.body, depth + 1, declared | {own})
         if getattr(line, "tiled", False):
             return self._tiled(line, counter, [*before, *body], depth)
@@ -416,14 +420,24 @@ class CText:
         return [*above, *braced(self._head(line, counter), [*before, *body], depth)]
 
     def _tiled(self, line: Any, counter: str, body: list[str], depth: int) -> list[str]:
-        """A loop of which the threads of a row run one iteration each at the same time."""
+        """A loop of which the threads of a row run some iterations each at the same time."""
         start, stop, step = bounds_of(line)
         kind = self._counter_type(start, stop)
         compared, sign = ("<", "+") if step is None else (">", "-")
         ends = self.expression(start), self.expression(stop, 9)
-        head = f"for ({kind} tile = {ends[0]}; tile {compared} {ends[1]}; tile {sign}= blockDim.x)"
+        wide = "blockDim.x" if line.tiled == 1 else f"blockDim.x * {line.tiled}"
+        head = f"for ({kind} tile = {ends[0]}; tile {compared} {ends[1]}; tile {sign}= {wide})"
         own = indented(f"{kind} {counter} = tile {sign} threadIdx.x;", depth + 1)
-        return braced(head, [*own, *body], depth)
+        return braced(head, [*(own if line.tiled == 1 else []), *body], depth)
+
+    def _in_slot(self, line: Any, depth: int) -> list[str]:
+        """The counter of a tiled loop in one of the iterations that a thread runs at once."""
+        loop, slot, each = line.slot_of, line.target.id, line.slot_of.tiled
+        start, stop, step = bounds_of(loop)
+        kind, sign = self._counter_type(start, stop), "+" if step is None else "-"
+        place = f"threadIdx.x / 32 * {32 * each} + {slot} * 32 + threadIdx.x % 32"
+        place = place if sign == "+" else f"({place})"
+        return indented(f"{kind} {loop.target.id} = tile {sign} {place};", depth)
 
     def _counter_type(self, start: Any, stop: Any) -> str:
         return "Index" if self._is_small(start) and self._is_small(stop) else "long long"

@@ -299,7 +299,7 @@ class CudaLauncher(Launcher):
         return call(name("tiles"), *ends), gast.Tuple([constant(32), constant(8)], gast.Load())
 
     def _columns(self, grid: Grid) -> Any:
-        """The trip count of the loop that a row's threads share; 1 if it differs between rows."""
+        """The trip count of the loop that a row's threads share; 32 if it differs between rows."""
         loop = grid.columns
         assert loop is not None
         own = {*core.defined_vars(Block(list(grid.loops)))}
@@ -310,8 +310,9 @@ class CudaLauncher(Launcher):
             return end not in own or (is_size(made) and own.isdisjoint(made.args))
 
         if not all(map(is_known, ends)):
-            return constant(1)
-        return self._trip_count(loop)
+            return constant(32)
+        count = self._trip_count(loop)
+        return call(name("max"), count, constant(16)) if grid.scans else count
 
     def _trip_count(self, loop: For) -> Any:
         """The trip count of a loop; approximately its stop, if it starts at a small number."""
@@ -445,7 +446,6 @@ class CudaLauncher(Launcher):
             self._held.mark(s, lines[at])
             if is_scan(s):
                 scan_by_row(self._scope, s, lines[at])
-                lines[at].tiled = True
             return reduced_by_row(self._scope, s, lines, at)
         if grid.loops and s is grid.loops[0] and grid.totals:
             return reduced_by_all(self._scope, s, lines, at)

@@ -50,7 +50,13 @@ from calque.transpiler.primitives.elementwise import (
     to_int,
     where,
 )
-from calque.transpiler.primitives.extrema import maximum, minimum, rescaled_sum
+from calque.transpiler.primitives.extrema import (
+    greatest,
+    least,
+    maximum,
+    minimum,
+    rescaled_sum,
+)
 from calque.transpiler.primitives.indexing import checked_index
 from calque.transpiler.primitives.logic import (
     invert,
@@ -162,6 +168,8 @@ class Cuda(Target):
         if s.primitive is rescaled_sum:
             letter = suffix(plain_type(s.args[2]).dtype)
             return f"{s.primitive.name}{letter}({{0}}, {{1}}, {{2}}, {{3}})"
+        if s.primitive in (least, greatest):
+            return f"{s.primitive.name}{suffix(s.out.type.dtype)}({{0}}, {{1}})"
         if s.primitive is searchsorted:
             places, value = (plain_type(a).dtype for a in s.args[:2])
             same = places == value and isinstance(s.args[1], Var)

@@ -24,7 +24,13 @@ from calque.transpiler.codegen.cuda import complex_numbers
 from calque.transpiler.codegen.cuda.c_types import DEFINITIONS
 from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.random_functions import RANDOM
-from calque.transpiler.codegen.cuda.thread_reductions import BLOCK, COMBINED, ROW, RUNNING
+from calque.transpiler.codegen.cuda.thread_reductions import (
+    BLOCK,
+    COMBINED,
+    ROW,
+    RUNNING,
+    SIXTEEN,
+)
 
 SUFFIXES = {"double": "", "float": "f", "long long": "l", "unsigned long long": "u"}
 SUFFIXES |= {"complex64": "c", "complex128": "z"}
@@ -44,6 +50,8 @@ _TEMPLATES: dict[str, tuple[tuple[str, ...], str]] = {
         _ALL,
         f"{_PAIR}  // NaN wins, as in NumPy\n{{{{\n    return a < b || a != a ? a : b;\n}}}}",
     ),
+    "least": (_REALS, f"{_PAIR}  // Python's min\n{{{{\n    return b < a ? b : a;\n}}}}"),
+    "greatest": (_REALS, f"{_PAIR}  // Python's max\n{{{{\n    return b > a ? b : a;\n}}}}"),
     "square": (_ALL, f"{_ONE}\n{{{{\n    return x * x;\n}}}}"),
     "sign": (
         (*_REALS, "long long"),
@@ -130,7 +138,7 @@ __device__ __forceinline__ void row_wait()  // of a row's threads, a warp or a b
 {
     if (blockDim.x == 32)
         __syncwarp();
-    else
+    else if (blockDim.x > 32)
         __syncthreads();
 }""",
     **{
@@ -276,6 +284,7 @@ def names() -> frozenset[str]:
     """
     forms = ("row", "row_running", "block")
     reduced = [f"{form}_{how}" for form in forms for how in COMBINED]
+    reduced += [f"row_running_{how}s" for how in COMBINED]
     stems = [*_TEMPLATES, *reduced]
     own = {"Complex", *COMPLEX, *complex_numbers.functions()}
     return frozenset([*_OTHERS, *own, *(s + letter for s in stems for letter in SUFFIXES.values())])
@@ -295,6 +304,12 @@ def suffix(dtype: np.dtype) -> str:
     return "u" if dtype == np.uint64 else "l"
 
 
+_FORMS = (
+    *(("row_", "", ROW), ("row_running_", "", RUNNING), ("block_", "", BLOCK)),
+    ("row_running_", "s", SIXTEEN),
+)
+
+
 def _text(name: str) -> str | None:
     if name in _OTHERS:
         return _OTHERS[name]
@@ -308,8 +323,10 @@ def _text(name: str) -> str | None:
             text = _TEMPLATES[stem][1].format(T=type_, name=name, f=letter)
             text = _wrapped(text) if type_ == "long long" else text
             return _of_parts(text, type_) if type_ in COMPLEX else text
-        for form, template in (("row_", ROW), ("row_running_", RUNNING), ("block_", BLOCK)):
-            how = stem.removeprefix(form)
+        for form, end, template in _FORMS:
+            how = stem.removeprefix(form).removesuffix(end)
+            if stem != f"{form}{how}{end}":
+                continue
             if how != stem and how in COMBINED:
                 combined = combined_text(how, np.dtype("i8") if letter == "l" else np.dtype("f8"))
                 combined = combined.format(f=letter)

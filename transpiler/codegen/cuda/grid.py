@@ -55,7 +55,7 @@ class Grid:
     which all threads of a row execute. ``totals`` are reductions over all threads. ``terms`` are
     additions, by id, beside a loop that a row's threads share: the operand that only one of these
     threads adds, and the kind of reduction. ``held`` are the bytes of a column of the rows that a
-    block keeps in shared memory.
+    block keeps in shared memory; ``scans``: the threads of a row share a scan, one cannot run it.
     """
 
     form: str
@@ -67,6 +67,7 @@ class Grid:
     totals: list[LoopReduction] = field(default_factory=list)
     terms: dict[int, tuple[int, str]] = field(default_factory=dict)
     held: int = 0
+    scans: bool = False
 
 
 def grid_of(kernel: Kernel) -> Grid:
@@ -156,6 +157,7 @@ def _share(block: Block, grid: Grid) -> None:
         if isinstance(s, For) and _is_shared(s) and (many or stored_by([s])):
             grid.spread[id(s)] = ALONG
             grid.lanes.add(id(s))
+            grid.scans |= is_scan(s)
             grid.columns = grid.columns or s
         else:
             for inner in core.blocks_of(s):

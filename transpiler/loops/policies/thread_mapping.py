@@ -21,6 +21,7 @@ from calque.transpiler.ir.remarks import Refused, applied, missed
 from calque.transpiler.ir.verdicts import SCAN, Verdict
 from calque.transpiler.loops.carried_dependences import of_number
 from calque.transpiler.loops.chosen_cells import added_arrays, write_as_additions
+from calque.transpiler.loops.chosen_extrema import write_as_extrema
 from calque.transpiler.loops.loop_reductions import reduction_at, scan_at, scans
 from calque.transpiler.loops.parallelize import of_arrays, upward
 
@@ -31,6 +32,7 @@ def map_to_threads(
     """Mark loops that threads may share, in place; ``deterministic``: without atomic additions."""
     with builder.active():
         write_as_additions(function.body)
+        write_as_extrema(function.body)
         _mark(function.body, builder, deterministic)
 
 
