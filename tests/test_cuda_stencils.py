@@ -313,3 +313,71 @@ def test_what_a_nest_stores_into_beside_is_not_read_by_the_others():
     """The loop that makes the new right half stores into the left one, which the lower half reads."""
     x = np.arange(6.0)
     np.testing.assert_array_equal(on_cuda(halves_exchanged, x), halves_exchanged(x))
+
+
+def leapfrog(u, steps):
+    """A step reads two arrays of earlier ones, of which one is the argument in the second step."""
+    v = 1.5 * u
+    before, now = u, v
+    for _ in range(steps):
+        after = np.empty_like(u)
+        after[:] = now * 0.5
+        after[1:-1] = before[:-2] + now[2:]
+        before, now = now, after
+    u[:] = now
+
+
+def old_and_new(u, steps):
+    """The argument's first values are read after the loop."""
+    first = u[::2] * 1.0
+    view = u
+    for _ in range(steps):
+        u[1:-1] = 0.5 * (u[:-2] + u[2:])
+    return np.sum(first), view[1]
+
+
+def kept_beside(u, steps):
+    now = u
+    for _ in range(steps):
+        then = np.empty_like(u)
+        then[:] = u * 0.25
+        then[1:-1] = now[:-2] + now[2:] - u[1:-1]
+        now = then
+    u[:] = now
+
+
+def returned(u, steps):
+    for _ in range(steps):
+        u[1:-1] = 0.5 * (u[:-2] + u[2:])
+    return u, u[1:3]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("function", [line, space, leapfrog, old_and_new, kept_beside, returned])
+def test_the_last_step_stores_into_the_argument(function, steps):
+    u = matrix(5, 6, 7) if function is space else vector(40)
+    (got, given), (want, after) = on_device(function, u, steps), plainly(function, u, steps)
+    np.testing.assert_allclose(given[0], after[0], rtol=1e-12)
+    pairs = zip(got, want) if isinstance(want, tuple) else [(got, want)]
+    for one, other in pairs:
+        np.testing.assert_allclose(to_host(one), other, rtol=1e-12) if other is not None else None
+    if function is not space:  # every second element of an array: each launch copies it
+        with installed():
+            whole, same = to_device(np.zeros(80)), np.zeros(80)
+            whole[::2], same[::2] = to_device(u), u
+            call = calque.jit(function)
+            call(whole[::2], steps)
+            function(same[::2], steps)
+            np.testing.assert_allclose(to_host(whole), same, rtol=1e-12)
+
+
+@pytest.mark.skipif(ON_CARD, reason="the stand-in counts the bytes")
+def test_nothing_is_copied_back():
+    u = matrix(12, 12, 12)
+    assert "if u_now is not u:" in cuda_text(space, u, 2)
+    for steps in (2, 3, 5):
+        standin.traffic.clear()
+        standin.moved_by_calls.clear()
+        on_cuda(space, u.copy(), steps)
+        moved = sum(map(sum, standin.traffic)) + sum(standin.moved_by_calls)
+        assert moved < 1.02 * (2 * steps + 1) * u.nbytes

@@ -25,6 +25,7 @@ from calque.transpiler.codegen.cuda.held_rows import HeldRows
 from calque.transpiler.codegen.cuda.integers import as_stored
 from calque.transpiler.codegen.cuda.kernel_lines import turn
 from calque.transpiler.codegen.cuda.kernel_scope import KernelScope, statement
+from calque.transpiler.codegen.cuda.last_steps import LastStep, last_steps
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes
 from calque.transpiler.codegen.cuda.reduced_numbers import (
     by_one_thread,
@@ -106,6 +107,12 @@ class CudaLauncher(Launcher):
             if v in self.expressions.paths or len(shapes.get(self.expressions.names(v), ())) == 1
         }
         return NamedSizes(self.program.function, own)
+
+    @cached_property
+    def _last_steps(self) -> dict[int, LastStep]:
+        """The loops whose last step fills the caller's array: by the memory, and by the copy."""
+        found = last_steps(self.program, self.memory, self.device)
+        return {id(s): step for step in found for s in (step.new, step.store)}
 
     @cached_property
     def _stored(self) -> int:
@@ -348,6 +355,8 @@ class CudaLauncher(Launcher):
     def _apply(self, s: Apply, depth: int) -> list[Any]:
         """Write an operation; a checked index gets the arguments that report an index error."""
         lines = super()._apply(s, depth)
+        if self._grid is None and id(s) in self._last_steps:
+            return self._last_steps[id(s)].written(self, s, lines)
         if id(s) in self._scanned:
             lines[-1].scanned = self._scanned[id(s)]
         if s.primitive is not checked_index:
