@@ -384,3 +384,27 @@ def test_what_an_outer_loop_adds_beside_its_inner_loop_is_added_once(case):
         with few_blocks() if order == 7 else nullcontext():
             got, want = on_cuda(function, *args, order=order), function(*args)
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_a_total_is_cast_by_the_launch_that_adds_the_parts():
+    def loss(x):
+        return np.sum(x * x)
+
+    def both(x):
+        total = np.sum(np.sin(x))
+        return total, total * 2.0
+
+    def largest(x):
+        return np.max(x)
+
+    x = RNG.standard_normal((300, 41)).astype(np.float32)
+    text = cuda_text(loss, x)
+    assert "sum_of_parts_float64_to_float32(" in text and text.count("__global__") == 2
+    assert "_to_float32" not in cuda_text(loss, x.astype(np.float64))
+    for function in (loss, both, largest):
+        got, want = on_cuda(function, x), function(x.astype(np.float64))
+        for one, other in zip(np.atleast_1d(got), np.atleast_1d(want), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert on_cuda(loss, x).dtype == np.float32
+    wide = np.zeros((0, 3), np.float32)
+    assert on_cuda(loss, wide) == 0.0

@@ -159,8 +159,8 @@ void brightness_grad_kernel_3(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void sum_of_parts_complex128(const complex128* __restrict__ parts,
-    complex128* __restrict__ total, Index size)
+void sum_of_parts_complex128(
+    const complex128* __restrict__ parts, complex128* __restrict__ total, Index size)
 {
     complex128 value = 0;
     for (Index k = threadIdx.x; k < size; k += 256) {

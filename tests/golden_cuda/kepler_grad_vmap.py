@@ -123,7 +123,8 @@ void kepler_grad_vmap_kernel_3(
 }
 
 extern "C" __global__ __launch_bounds__(256)
-void max_of_parts_int64(const long long* __restrict__ parts, long long* __restrict__ total, Index size)
+void max_of_parts_int64(
+    const long long* __restrict__ parts, long long* __restrict__ total, Index size)
 {
     long long value = parts[0];
     for (Index k = threadIdx.x; k < size; k += 256) {

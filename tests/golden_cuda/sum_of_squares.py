@@ -12,10 +12,8 @@ def sum_of_squares_jit(x):
     x_flat = x.reshape(-1)
     total_of_blocks = parts_of(blocks(x_flat.size), 'float64')
     sum_of_squares_kernel(blocks(x_flat.size), 256, x_flat, total_of_blocks, x_flat.size)
-    total = cp.empty((), 'float64')
-    sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
     total_cast = cp.empty((), 'float32')
-    sum_of_squares_kernel_2(1, 1, total, total_cast)
+    sum_of_parts_float64_to_float32(1, 256, total_of_blocks, total_cast, total_of_blocks.size)
     return total_cast
 
 
@@ -53,15 +51,9 @@ void sum_of_squares_kernel(
         total_of_blocks[blockIdx.x] = total;
 }
 
-extern "C" __global__ __launch_bounds__(1)
-void sum_of_squares_kernel_2(const double* __restrict__ total, float* __restrict__ total_cast_out)
-{
-    float total_cast = (float)total[0];
-    total_cast_out[0] = total_cast;
-}
-
 extern "C" __global__ __launch_bounds__(256)
-void sum_of_parts_float64(const double* __restrict__ parts, double* __restrict__ total, Index size)
+void sum_of_parts_float64_to_float32(
+    const double* __restrict__ parts, float* __restrict__ total, Index size)
 {
     double value = 0;
     for (Index k = threadIdx.x; k < size; k += 256) {
@@ -70,10 +62,9 @@ void sum_of_parts_float64(const double* __restrict__ parts, double* __restrict__
     }
     value = block_sum(value);
     if (threadIdx.x == 0)
-        total[0] = value;
+        total[0] = (float)value;
 }
 """
 
 sum_of_squares_kernel = kernel(code, "sum_of_squares_kernel")
-sum_of_squares_kernel_2 = kernel(code, "sum_of_squares_kernel_2")
-sum_of_parts_float64 = kernel(code, "sum_of_parts_float64")
+sum_of_parts_float64_to_float32 = kernel(code, "sum_of_parts_float64_to_float32")

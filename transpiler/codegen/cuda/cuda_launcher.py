@@ -19,6 +19,7 @@ import numpy as np
 
 from calque.transpiler.codegen.cuda.c_lines import raw
 from calque.transpiler.codegen.cuda.c_types import c_type
+from calque.transpiler.codegen.cuda.cast_totals import cast_totals
 from calque.transpiler.codegen.cuda.device_functions import suffix
 from calque.transpiler.codegen.cuda.grid import Grid, at_once, grid_of, read_in
 from calque.transpiler.codegen.cuda.held_rows import HeldRows
@@ -75,7 +76,7 @@ class CudaLauncher(Launcher):
     def function_body(self) -> list[Any]:
         """The launcher's statements."""
         self.cuda_kernels, self.used = [], set[str]()
-        self.combining: dict[str, tuple[str, str, np.dtype]] = {}
+        self.combining: dict[str, tuple[str, str, tuple[np.dtype, np.dtype]]] = {}
         self._found: dict[Any, tuple[CudaKernel, KernelScope, tuple[Var, ...], list[str]]] = {}
         self._grid: Grid | None = None
         self._scanned: dict[int, Scanned] = {}
@@ -148,6 +149,8 @@ class CudaLauncher(Launcher):
 
     def _kernel(self, s: Kernel, depth: int) -> list[Any]:
         """A kernel's launch, with its allocations and the reduction of the blocks' parts."""
+        if s.outs and s.outs[0] in self._casts.values():  # with the total that it casts
+            return []
         grid = grid_of(s)
         scope = KernelScope(self, s, grid, self.device, self.sizes)
         made = self._written_kernel(s, grid, scope, self._lines_of(s, grid, scope))
@@ -247,9 +250,11 @@ class CudaLauncher(Launcher):
                     out = here.get(var, var)
                     parts = f"{self.expressions.names(out)}_of_blocks"
                     made.append(self._parts(parts, shape, out.type.dtype))
-                    combined.append(self._new_number(self.expressions.names(out), out.type.dtype))
+                    total = self._casts.get(out, out)
+                    cell = self.expressions.names(total)
+                    combined.append(self._new_number(cell, total.type.dtype))
                     given.append(name(parts))
-                    combined.append(self._combine(parts, out, how))
+                    combined.append(self._combine(parts, out, how, total))
         shape_tree = shape if shape is not None else constant(1)
         launch = call(name(kernel.name), shape_tree, threads, *given)
         return [*made, gast.Expr(launch), *combined]
@@ -258,13 +263,18 @@ class CudaLauncher(Launcher):
         size = call(name("parts_of"), shape, constant(dtype_name(dtype)))
         return gast.Assign([target(name(title))], size, None)
 
-    def _combine(self, parts: str, out: Var, how: str) -> Any:
-        letter = suffix(out.type.dtype)
-        function = f"{how}_of_parts_{np.dtype(out.type.dtype).name}"
-        self.combining.setdefault(function, (how, letter, out.type.dtype))
-        total = name(self.expressions.names(out))
+    def _combine(self, parts: str, out: Var, how: str, total: Var) -> Any:
+        own, cast = (np.dtype(v.type.dtype) for v in (out, total))
+        function = f"{how}_of_parts_{own.name}" + (f"_to_{cast.name}" if cast != own else "")
+        self.combining.setdefault(function, (how, suffix(own), (own, cast)))
+        cell = name(self.expressions.names(total))
         size = attribute(name(parts), "size")
-        return gast.Expr(call(name(function), constant(1), constant(256), name(parts), total, size))
+        return gast.Expr(call(name(function), constant(1), constant(256), name(parts), cell, size))
+
+    @cached_property
+    def _casts(self) -> dict[Var, Var]:
+        """The totals that the launch which adds them stores in another dtype."""
+        return cast_totals(self.program.body, self.expressions.folding.folded)
 
     def _new_number(self, own: str, dtype: np.dtype) -> Any:
         empty = attribute(name("cp"), "empty")

@@ -41,7 +41,7 @@ _HELPERS = (
 _LAUNCH = re.compile(r"^( +)(\w*(?:_kernel|_of_parts)\w*)\(\n((?:\1    [^\n]+,\n)+)\1\)\n", re.M)
 _COMBINE = """\
 extern "C" __global__ __launch_bounds__(256)
-void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
+void {name}(const {T}* __restrict__ parts, {U}* __restrict__ total, Index size)
 {{
     {T} value = {start};
     for (Index k = threadIdx.x; k < size; k += 256) {{
@@ -50,7 +50,7 @@ void {name}(const {T}* __restrict__ parts, {T}* __restrict__ total, Index size)
     }}
     value = block_{how}{f}(value);
     if (threadIdx.x == 0)
-        total[0] = value;
+        total[0] = {value};
 }}"""
 
 
@@ -110,17 +110,20 @@ def _called(text: str) -> set[str]:
     return set(re.findall(r"\b(\w+)\(", text)) | set(re.findall(r"\b(INF|NaN)\b", text))
 
 
-def _combining(name: str, how: str, letter: str, dtype: Any) -> str:
+def _combining(name: str, how: str, letter: str, dtypes: tuple[np.dtype, np.dtype]) -> str:
     start = COMBINED[how][1]
+    dtype, stored = dtypes
     text = _COMBINE.format(
         name=name,
         T=c_type(dtype),
+        U=c_type(stored),
+        value="value" if stored == dtype else f"({c_type(stored)})value",
         start=start or "parts[0]",
-        combined=combined_text(how, np.dtype(dtype)).format(f=letter),
+        combined=combined_text(how, dtype).format(f=letter),
         how=how,
         f=letter,
     )
-    return text.replace("parts, ", "parts,\n    ", 1) if np.dtype(dtype).kind == "c" else text
+    return text.replace("(const", "(\n    const", 1) if len(text.split("\n")[1]) > 100 else text
 
 
 def _on_device(tree: Any, writer: CudaLauncher) -> Any:
