@@ -1,6 +1,7 @@
 """Kernels on a GPU against the card's copy speed and against peers.
 
     python benchmarks/gpu.py           # on a card: writes results/gpu.md, with the card's name
+    python benchmarks/gpu.py --quick   # on a card: checks, times and device tests, in six minutes
     python benchmarks/gpu.py --dry     # tiny arrays on a stand-in for CuPy: tests this script alone
 
 Times are medians of bursts of calls, by the clock. Without a card it says so, and ends.
@@ -23,11 +24,15 @@ import numpy as np
 
 import calque
 
+sys.path.insert(0, str(Path(__file__).parent))
+import gpu_checks
+
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take the card
 RESULTS = Path(__file__).parent / "results" / "gpu.md"
 TESTS = Path(__file__).parent.parent / "tests"
 REPEATS = 20
 LANES = 10**7
+compared = True  # with peers
 
 
 class Case(NamedTuple):
@@ -278,6 +283,8 @@ def newton_peers(mean: Any, eccentricity: Any) -> dict[str, Callable[..., Any]]:
 
 def module_on_gpu(name: str) -> Any:
     """JAX or PyTorch, if it is installed and has the GPU."""
+    if not compared:
+        return None
     try:
         if name == "jax":
             import jax
@@ -364,9 +371,43 @@ def run(cp: ModuleType, card: str, elements: int, lanes: int, repeats: int) -> s
     return "\n".join(lines)
 
 
+def quick(
+    cp: ModuleType,
+    elements: int,
+    lanes: int,
+    budget: float = 340.0,
+    shapes: tuple[tuple[int, ...], ...] = gpu_checks.SHAPES,
+) -> int:
+    """Check results, measure each program shortly without peers, and run the device tests.
+
+    ``budget`` are the seconds in which all of it must end; 0 runs no device tests.
+    """
+    global compared
+    compared, begun = False, time.perf_counter()
+    wrong = gpu_checks.failures(cp, shapes)
+    print("\n".join(wrong) or "All results are NumPy's.", flush=True)
+    for dtype in ("float32", "float64"):
+        copied = copy_rate(cp, dtype, elements, 3)
+        print(f"{dtype}: the card's own copy, {copied / 1e9:,.0f} GB/s", flush=True)
+        for case in cases(cp, dtype, elements, lanes):
+            if budget and time.perf_counter() - begun > 0.6 * budget:
+                print("No time for more measurements.", flush=True)
+                break
+            try:
+                print(row(cp, case, copied, 3), flush=True)
+            except Exception as error:  # the rest is measured nevertheless
+                print(f"| {case.name} | {type(error).__name__}: {error} |", flush=True)
+            if pool := getattr(cp, "get_default_memory_pool", None):
+                pool().free_all_blocks()
+    if budget:
+        print(gpu_checks.device_tests(budget - (time.perf_counter() - begun)), flush=True)
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dry", action="store_true", help="tiny arrays on a stand-in for CuPy")
+    parser.add_argument("--quick", action="store_true", help="checks and short measurements")
     parser.add_argument("--elements", type=int, default=10**8)
     parser.add_argument("--write", type=Path, default=RESULTS, help="the page")
     options = parser.parse_args()
@@ -375,6 +416,8 @@ def main() -> int:
         from cuda_emulator import standin
 
         with standin.installed() as cp:
+            if options.quick:
+                return quick(cp, 400, 50, 0.0, ((5, 3), (7, 41)))
             run(cp, "no card: a stand-in", 400, 50, 1)
         print("This was a stand-in: its times say nothing, and none is kept.")
         return 0
@@ -385,6 +428,9 @@ def main() -> int:
     except Exception as error:  # CuPy is not there, or finds no driver, or no card
         print(f"There is no GPU to measure ({type(error).__name__}: {error}). Nothing was run.")
         return 0
+    if options.quick:
+        print(f"On: {name}", flush=True)
+        return quick(cp, options.elements, LANES)
     options.write.write_text(run(cp, name, options.elements, LANES, REPEATS), encoding="utf-8")
     return 0
 

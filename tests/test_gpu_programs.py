@@ -36,6 +36,21 @@ def test_the_benchmark_runs_dry() -> None:
     assert done.stdout.count("| Newton lanes |") == 2 and "none is kept" in done.stdout
 
 
+@pytest.mark.skipif(os.environ.get("CALQUE_TESTS") != "all", reason="it takes 30 s: CALQUE_TESTS=all")
+def test_the_quick_benchmark_checks_results() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--dry", "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("All results are NumPy's.")
+    assert done.stdout.count("| Newton lanes |") == 2
+
+
+def test_the_tests_that_a_card_is_to_confirm_are_there() -> None:
+    code = "import gpu_checks as g; print(*(n for n in g.CONFIRMED_BY if not (g.ROOT / 'tests' / n).exists()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "benchmarks", capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
 def test_the_benchmark_without_a_card_says_so() -> None:
     code = "import sys, runpy; sys.modules['cupy'] = None; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
     command = [sys.executable, "-c", code]
