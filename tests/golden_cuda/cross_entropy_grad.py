@@ -124,7 +124,7 @@ void cross_entropy_grad_kernel(
         total = row_sum(rescaledf(total, largest, row_largest));
         largest = row_largest;
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        total = isfinite(largest) ? total : NaN;
+        double total_i = isfinite(largest) ? total : NaN;
 
         // reverse
         double log_norm_bar = 0.0;
@@ -138,7 +138,7 @@ void cross_entropy_grad_kernel(
         }
         log_norm_bar = row_sum(log_norm_bar);
         // log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
-        float sum_exp_shifted_bar = (float)log_norm_bar / (float)total;
+        float sum_exp_shifted_bar = (float)log_norm_bar / (float)total_i;
         #pragma unroll 4
         for (Index j = threadIdx.x; j < k; j += (Index)blockDim.x) {
             // shifted = logits - stop_gradient(np.max(logits, axis=1, keepdims=True))

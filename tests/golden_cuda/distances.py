@@ -110,13 +110,13 @@ void distances_kernel(
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double place_now = 0.0;
+        double place_of_part = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x)
-            place_now += steps[i];
-        place_now = row_sum(place_now);
+            place_of_part += steps[i];
+        place_of_part = row_sum(place_of_part);
         if (threadIdx.x == 0)
-            place_of_parts[part] = place_now;
+            place_of_parts[part] = place_of_part;
     }
 }
 
@@ -127,35 +127,36 @@ void distances_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double place_then = 0.0;
+        double place_so_far = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // place += steps[i]
-            place_then += place_of_parts[k];
+            place_so_far += place_of_parts[k];
         }
-        place_then = row_sum(place_then);
+        place_so_far = row_sum(place_so_far);
         // for i in range(steps.size):
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         for (long long tile = first; tile < last; tile += blockDim.x * 16) {
-            double place_then_terms[16];
+            double place_so_far_terms[16];
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
-                place_then_terms[slot] = 0.0;
+                place_so_far_terms[slot] = 0.0;
                 if (i < last)
-                    place_then_terms[slot] = steps[i];
+                    place_so_far_terms[slot] = steps[i];
             }
-            double place_then_of_tile = row_running_sums(place_then, place_then_terms, last - tile);
+            double place_so_far_of_tile = row_running_sums(place_so_far, place_so_far_terms, last
+                - tile);
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
                 if (i < last) {
-                    place_then = place_then_terms[slot];
-                    out[i] = fabs(place_then);
+                    place_so_far = place_so_far_terms[slot];
+                    out[i] = fabs(place_so_far);
                 }
             }
-            place_then = place_then_of_tile;
+            place_so_far = place_so_far_of_tile;
         }
     }
 }

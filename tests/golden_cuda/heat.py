@@ -18,18 +18,18 @@ def heat_jit(u, kappa, steps):
         raise ValueError('heat_jit needs u.shape[0] >= 2')
     if m < 2:
         raise ValueError('heat_jit needs u.shape[1] >= 2')
-    u_now = u
+    u_updated = u
     for t in range(steps):
-        u_then = u if t == steps - 1 and u_now is not u else cp.empty((n, m))
-        heat_kernel(tiles(n, m), (32, 8), kappa, u_now, u_then, n, m)
-        u_now = u_then
-    u_flat = u_now.reshape(-1)
+        u_after = u if t == steps - 1 and u_updated is not u else cp.empty((n, m))
+        heat_kernel(tiles(n, m), (32, 8), kappa, u_updated, u_after, n, m)
+        u_updated = u_after
+    u_flat = u_updated.reshape(-1)
     total_of_blocks = parts_of(blocks(u_flat.size), 'float64')
     heat_kernel_2(blocks(u_flat.size), 256, u_flat, total_of_blocks, u_flat.size)
     total = cp.empty((), 'float64')
     sum_of_parts_float64(1, 256, total_of_blocks, total, total_of_blocks.size)
-    if u_now is not u:
-        u[...] = u_now
+    if u_updated is not u:
+        u[...] = u_updated
     return total
 
 
@@ -53,8 +53,8 @@ __device__ double block_sum(double value)  // of a block's 256 threads, in the f
 
 extern "C" __global__ __launch_bounds__(256)
 void heat_kernel(
-    const double* __restrict__ kappa, const double* __restrict__ u_now,
-    double* __restrict__ u_then, Index n, Index m)
+    const double* __restrict__ kappa, const double* __restrict__ u_updated,
+    double* __restrict__ u_after, Index n, Index m)
 {
     double inner_sum;
     for (Index j = blockIdx.x * 32 + threadIdx.x; j < m; j += gridDim.x * 32) {
@@ -62,22 +62,22 @@ void heat_kernel(
             if (i >= 1 && i < n - 1 && j >= 1 && j < m - 1) {
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
-                double u_now_sum = u_now[(i - 1) * m + j] + u_now[(i + 1) * m + j]
-                    + u_now[i * m + j - 1];
+                double u_updated_sum = u_updated[(i - 1) * m + j] + u_updated[(i + 1) * m + j];
                 // inner = u[1:-1, 1:-1]
-                double inner = u_now[i * m + j];
+                double inner = u_updated[i * m + j];
                 // change = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4.0
                 //     * inner
-                double change = u_now_sum + u_now[i * m + j + 1] - 4.0 * inner;
+                double change = u_updated_sum + u_updated[i * m + j - 1] + u_updated[i * m + j + 1]
+                    - 4.0 * inner;
                 // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
                 inner_sum = inner + kappa[i * m + j] * change;
             }
             else {
                 // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-                inner_sum = u_now[i * m + j];
+                inner_sum = u_updated[i * m + j];
             }
             // u[1:-1, 1:-1] = inner + kappa[1:-1, 1:-1] * change
-            u_then[i * m + j] = inner_sum;
+            u_after[i * m + j] = inner_sum;
         }
     }
 }

@@ -116,16 +116,16 @@ void running_share_kernel(
         // total = np.cumsum(x * x)
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
-        double total_now = 0.0;
+        double total_of_part = 0.0;
         #pragma unroll 4
         for (long long i = first + threadIdx.x; i < last; i += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
             double x_i = x[i];
-            total_now += x_i * x_i;
+            total_of_part += x_i * x_i;
         }
-        total_now = row_sum(total_now);
+        total_of_part = row_sum(total_of_part);
         if (threadIdx.x == 0)
-            total_of_parts[part] = total_now;
+            total_of_parts[part] = total_of_part;
     }
 }
 
@@ -136,37 +136,37 @@ void running_share_kernel_2(
 {
     for (Index part = blockIdx.x * blockDim.y + threadIdx.y; part < parts; part += gridDim.x
         * blockDim.y) {
-        double total_then = 0.0;
+        double total_i = 0.0;
         #pragma unroll 4
         for (Index k = threadIdx.x; k < part; k += (Index)blockDim.x) {
             // total = np.cumsum(x * x)
-            total_then += total_of_parts[k];
+            total_i += total_of_parts[k];
         }
-        total_then = row_sum(total_then);
+        total_i = row_sum(total_i);
         long long first = floor_divide((long long)part * n, parts);
         long long last = floor_divide((long long)(part + 1) * n, parts);
         for (long long tile = first; tile < last; tile += blockDim.x * 16) {
-            double total_then_terms[16];
+            double total_i_terms[16];
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
-                total_then_terms[slot] = 0.0;
+                total_i_terms[slot] = 0.0;
                 if (i < last) {
                     // total = np.cumsum(x * x)
                     double x_i = x[i];
-                    total_then_terms[slot] = x_i * x_i;
+                    total_i_terms[slot] = x_i * x_i;
                 }
             }
-            double total_then_of_tile = row_running_sums(total_then, total_then_terms, last - tile);
+            double total_i_of_tile = row_running_sums(total_i, total_i_terms, last - tile);
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 long long i = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
                 if (i < last) {
-                    total_then = total_then_terms[slot];
-                    total[i] = total_then;
+                    total_i = total_i_terms[slot];
+                    total[i] = total_i;
                 }
             }
-            total_then = total_then_of_tile;
+            total_i = total_i_of_tile;
         }
     }
 }

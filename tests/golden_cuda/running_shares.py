@@ -81,36 +81,36 @@ void running_shares_kernel(
     Index m)
 {
     for (Index i = blockIdx.x * blockDim.y + threadIdx.y; i < n; i += gridDim.x * blockDim.y) {
-        float total_now = 0.0f;
+        float total_ij = 0.0f;
         for (Index tile = 0; tile < m; tile += blockDim.x * 16) {
-            float total_now_terms[16];
+            float total_ij_terms[16];
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 Index j = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
-                total_now_terms[slot] = 0.0f;
+                total_ij_terms[slot] = 0.0f;
                 if (j < m) {
                     // total = np.cumsum(np.exp(x), axis=1)
-                    total_now_terms[slot] = expf(x[i * m + j]);
+                    total_ij_terms[slot] = expf(x[i * m + j]);
                 }
             }
-            float total_now_of_tile = row_running_sumsf(total_now, total_now_terms, m - tile);
+            float total_ij_of_tile = row_running_sumsf(total_ij, total_ij_terms, m - tile);
             #pragma unroll 16
             for (Index slot = 0; slot < 16; slot++) {
                 Index j = tile + threadIdx.x / 32 * 512 + slot * 32 + threadIdx.x % 32;
                 if (j < m) {
-                    total_now = total_now_terms[slot];
-                    total[i * m + j] = total_now;
+                    total_ij = total_ij_terms[slot];
+                    total[i * m + j] = total_ij;
                 }
             }
-            total_now = total_now_of_tile;
+            total_ij = total_ij_of_tile;
         }
         row_wait();
         // return total / total[:, -1:]
-        float total_part = total[i * m + m - 1];
+        float total_element = total[i * m + m - 1];
         #pragma unroll 4
         for (Index j = threadIdx.x; j < m; j += (Index)blockDim.x) {
             // return total / total[:, -1:]
-            out[i * m + j] = total[i * m + j] / total_part;
+            out[i * m + j] = total[i * m + j] / total_element;
         }
     }
 }
