@@ -145,6 +145,28 @@ def fourth_by_hand(x):
     return 8.0 * t * s * (2.0 * s - t * t)
 
 
+def assembly(K, nodes, stiffness):
+    """A sum of small matrices at the places of their nodes, as finite elements have it."""
+    K = K.copy()
+    for e in range(nodes.shape[0]):
+        K[np.ix_(nodes[e], nodes[e])] += stiffness[e]
+    return np.sum(K * K)
+
+
+def assembly_jax(K, nodes, stiffness):
+    def add(K, element):
+        i, k = element
+        return K.at[i[:, None], i].add(k), None
+
+    K, _ = jax.lax.scan(add, K, (nodes, stiffness))
+    return jnp.sum(K * K)
+
+
+def assembly_arguments(rng, n):
+    nodes = np.stack([rng.permutation(n)[:4] for _ in range(n)])
+    return rng.normal(size=(n, n)), nodes, rng.normal(size=(n, 4, 4))
+
+
 def number(rng, n):
     return (0.3,)
 
@@ -166,6 +188,7 @@ ROWS = [
     gradient(
         "A.T @ (A @ x)", normal_equations, normal_equations_jax, normal_arguments, 8, 4000, (0, 1)
     ),
+    gradient("assembly", assembly, assembly_jax, assembly_arguments, 6, 200, (0, 2)),
     Row(
         "Hessian of Rosenbrock",
         calque.hessian(rosenbrock),

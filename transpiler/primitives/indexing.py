@@ -234,7 +234,7 @@ def _update_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
 def _last_writer(y_bar: Array, value_bar: Array, dynamic: Sequence[Any], index: Template) -> Array:
     """The cotangent of a stored value: of stores into the same element only the last counts."""
     order = FUNCTIONS[np.arange](value_bar.size).reshape(value_bar.shape)
-    writer = FUNCTIONS[np.zeros](y_bar.shape, dtype=int)
+    writer = FUNCTIONS[np.empty](y_bar.shape, dtype=int)  # what is read of it has been stored
     writer = apply(update, writer, order, *dynamic, index=index)
     counts = apply(getitem, writer, *dynamic, index=index) == order
     return FUNCTIONS[np.where](counts, value_bar, 0.0)
