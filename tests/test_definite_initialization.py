@@ -110,3 +110,84 @@ def test_what_some_iterations_set_is_there_where_one_did():
     np.testing.assert_array_equal(compiled(np.arange(5.0), 2.5), 4.0 * np.arange(5.0))
     with pytest.raises(UnboundLocalError, match="local variable 'place'"):
         compiled(np.arange(5.0), 9.0)
+
+
+# arrays
+
+
+def clusters(x, centers, rounds):
+    """What the last iteration made is read after the loop."""
+    for _ in range(rounds):
+        away = np.sum((x[:, None, :] - centers) ** 2, axis=2)
+        share = np.exp(-away) / np.sum(np.exp(-away), axis=1)[:, None]
+        centers = share.T @ x / np.sum(share, axis=0)[:, None]
+    return np.sum(share * away)
+
+
+def always(x, centers, rounds):
+    for _ in range(3):
+        away = np.sum((x[:, None, :] - centers) ** 2, axis=2)
+        centers = centers - 0.1 * away.T @ x
+    return np.sum(away) + np.sum(centers)
+
+
+def until(x, centers, rounds):
+    k = 0
+    while k < rounds and np.max(centers) > 1e-9:
+        small = 0.5 * centers
+        row = small[0] * k
+        centers = np.sin(small)
+        k += 1
+    return np.sum(row) + np.sum(small)
+
+
+def nested(x, centers, rounds):
+    total = 0.0
+    for i in range(rounds):
+        for _ in range(2):
+            last = centers * (1.0 + i)
+            centers = np.tanh(last)
+        total += np.sum(last * centers)
+    return total + np.sum(last)
+
+
+def of_a_size_of_its_own(x, centers, rounds):
+    for k in range(rounds):
+        part = x[: k + 1] * 2.0
+        centers = np.tanh(centers + np.sum(part))
+    return np.sum(part) + np.sum(centers)
+
+
+def set_in_an_arm(x, centers, rounds):
+    for k in range(rounds):
+        if x[0, 0] > 0.0:
+            made = np.exp(centers)
+        centers = np.tanh(centers)
+    return np.sum(made)
+
+
+@pytest.mark.parametrize(
+    "program", [clusters, always, until, nested, of_a_size_of_its_own, set_in_an_arm]
+)
+def test_arrays_of_the_last_iteration(program):
+    rng = np.random.default_rng(3)
+    x, centers = rng.normal(size=(6, 2)), rng.normal(size=(3, 2))
+    x[0, 0] = 0.5
+    value, slopes = calque.jit(program), calque.jit(calque.grad(program, argnums=(0, 1)))
+    plain = calque.grad(program, argnums=(0, 1))
+    for rounds in (3, 1, 4):
+        np.testing.assert_allclose(value(x, centers, rounds), program(x, centers, rounds))
+        expected = plain(x, centers, rounds)
+        for found, other in zip(slopes(x, centers, rounds), expected, strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-12)
+    if program is not always:
+        for form in (value, slopes):
+            with pytest.raises(UnboundLocalError):
+                form(x, centers, 0)
+
+
+@pytest.mark.parametrize("program", [clusters, always, nested])
+def test_loops_that_set_arrays_are_kernels(program):
+    x, centers = np.ones((6, 2)), np.ones((3, 2))
+    text = calque.source(calque.jit(program), x, centers, 3, stage="kernels")
+    assert "for " not in text.partition("_jit(")[2]

@@ -1,4 +1,4 @@
-"""Initialize numbers that a loop sets in each iteration and that have no value before it.
+"""Initialize numbers and arrays that a loop sets in each iteration, without a value before it.
 
 Before, with no value for ``error`` at the start::
 
@@ -8,7 +8,8 @@ Before, with no value for ``error`` at the start::
 
 After: ``error`` is 0 before the loop, from which Numba infers its type. A loop that may run zero
 times is put in a branch that is taken if it has an iteration: otherwise ``error`` stays undefined,
-and reading it after the loop is Python's UnboundLocalError, as before.
+and reading it after the loop is Python's UnboundLocalError, as before. An array is one whose
+elements are not set, if its sizes are known before the loop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from calque.transpiler.frontend.control.value_join import size_at_hand
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import (
@@ -31,9 +33,11 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
+from calque.transpiler.ir.types import dim_symbols
 from calque.transpiler.ir.uses import count_uses
 from calque.transpiler.primitives.base import Primitive, apply
 from calque.transpiler.primitives.called import inline
+from calque.transpiler.primitives.creation import empty
 from calque.transpiler.primitives.logic import (
     and_,
     equal,
@@ -67,7 +71,7 @@ def initialize_before_loop(function: Function, builder: Builder) -> None:
 
 
 def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
-    """Initialize the numbers of the loops of a block.
+    """Initialize the numbers and arrays of the loops of a block.
 
     ``unset``: undefined values, and values undefined in the first iteration of an outer loop.
     """
@@ -84,27 +88,33 @@ def _within(block: Block, builder: Builder, unset: frozenset[Any]) -> None:
                 _zero(phi) if i is UNDEFINED and _flagged(s, k, block) else i
                 for k, (phi, i) in enumerate(zip(s.phis, s.inits, strict=True))
             )
-        if isinstance(s, (For, While)) and _sets_all(s, unset):
+        if isinstance(s, (For, While)) and _sets_all(s, unset, builder):
             before, certain = s.inits, _has_iteration(s)
             if certain or all(i is UNDEFINED for i in before if i in unset):
-                s.inits = tuple(
-                    _zero(phi) if init in unset else init
-                    for phi, init in zip(s.phis, before, strict=True)
-                )
-                lines = [s] if certain else _guarded(s, before, builder)
+                with builder.block() as arrays, builder.at(s.origin):
+                    s.inits = tuple(
+                        _any_value(phi) if init in unset else init
+                        for phi, init in zip(s.phis, before, strict=True)
+                    )
+                lines = [*arrays.statements, *([s] if certain else _guarded(s, before, builder))]
         for t in lines:
             t.phase = s.phase
         made += lines
     block.statements[:] = made
 
 
-def _sets_all(s: For | While, unset: frozenset[Any]) -> bool:
-    """True if ``s`` carries undefined values, which are numbers that its body never reads."""
+def _sets_all(s: For | While, unset: frozenset[Any], builder: Builder) -> bool:
+    """True if ``s`` carries undefined values, of known sizes, that its body never reads."""
     if isinstance(s, For) and not isinstance(s.step, int):
         return False
     missing = {p for p, i in zip(s.phis, s.inits, strict=True) if i in unset}
     read = set().union(*(core.free_vars(b) for b in core.blocks_of(s)))
-    return bool(missing) and not any(p.type.ndim for p in missing) and missing.isdisjoint(read)
+    known = all(
+        dim_symbols(builder.dims.resolve(d)) <= builder.dims.arguments
+        for p in missing
+        for d in p.type.dims
+    )
+    return bool(missing) and known and missing.isdisjoint(read)
 
 
 def _flagged(s: For | While, k: int, block: Block) -> bool:
@@ -131,6 +141,16 @@ def _read_under(flag: Var, out: Var, block: Block) -> bool:
     """True if a number is read only in branches that are taken if a flag is true."""
     under = [s.then for s in core.walk(block) if isinstance(s, If) and s.test is flag]
     return count_uses(block, out) == sum(count_uses(then, out) for then in under)
+
+
+def _any_value(phi: Var) -> Any:
+    """Zero, or an array of the right sizes whose elements are not set."""
+    if not phi.type.ndim:
+        return _zero(phi)
+    sizes = map(size_at_hand, phi.type.dims)
+    made = apply(empty, *sizes, dtype=phi.type.dtype).atom
+    made.name = phi.name
+    return made
 
 
 def _zero(phi: Var) -> Any:
