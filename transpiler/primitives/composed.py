@@ -23,7 +23,7 @@ from calque.transpiler.primitives import (
     reductions,
     shapes,
 )
-from calque.transpiler.primitives.axes import expand_dims
+from calque.transpiler.primitives.axes import expand_dims, squeeze
 from calque.transpiler.primitives.base import Primitive, apply, definition
 from calque.transpiler.primitives.diagonals import trace
 from calque.transpiler.primitives.elementwise import to_int
@@ -251,6 +251,14 @@ def _meshgrid(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any
     return tuple(found)
 
 
+@composed(squeeze)
+def _number_of(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
+    """The only element of an array, within loops."""
+    (x,) = args
+    alone = looping and len(params["axis"]) == x.ndim
+    return x[(0,) * x.ndim] if alone else None
+
+
 # masks
 
 
@@ -385,12 +393,20 @@ def _concatenate(args: Sequence[Any], params: dict[str, Any], looping: bool) -> 
 def _side_by_side(axis: int, of_vectors: Primitive) -> Rule:
     def rule(args: Sequence[Any], params: dict[str, Any], looping: bool) -> Any:
         ranks = {type_of(a).ndim for a in args}
+        if ranks == {0, 1} and of_vectors is joining.concatenate:
+            args = [a if type_of(a).ndim else _alone(a) for a in args]
+            ranks = {1}
         if ranks == {1}:
             own = {"axis": axis if of_vectors is joining.stack else 0}
             return of_vectors.lowering(args, own, looping)  # type: ignore[misc]
         return _concatenate(args, {"axis": axis}, looping) if min(ranks) > 1 else None
 
     return rule
+
+
+def _alone(number: Any) -> Array:
+    """A number as the vector of one element that NumPy takes it for."""
+    return apply(creation.full, number, 1, dtype=type_of(number).dtype)
 
 
 composed(joining.hstack)(_side_by_side(1, joining.concatenate))
