@@ -96,3 +96,37 @@ def test_the_last_of_several_stores_is_found_without_filling_an_array():
         ):
             total = sum(np.sum(a * b) for a, b in zip(found, ways))
             np.testing.assert_allclose(total, slope, rtol=1e-6)
+
+
+def of_outer_products(K, rows, places, factors):
+    K = K.copy()
+    for e in range(rows.shape[0]):
+        i = places[e]
+        K[np.ix_(i, i)] += factors[e] * np.outer(rows[e], rows[e])
+    return np.sum(np.sin(K))
+
+
+def places_of(rng):
+    return rng.integers(0, 7, (3, 4))
+
+
+def test_a_value_of_another_size_is_computed_in_a_loop_of_its_own():
+    """A store at places that are not proven to be inside cannot read it by element."""
+    rng = np.random.default_rng(2)
+    value = calque.jit(of_outer_products)
+    slopes = calque.jit(calque.grad(of_outer_products, argnums=(0, 1, 3)))
+    plain = calque.grad(of_outer_products, argnums=(0, 1, 3))
+    for size, count in ((4, 4), (3, 3), (1, 4), (1, 1), (0, 0), (3, 4), (4, 1)):
+        K, rows = rng.normal(size=(7, 7)), rng.normal(size=(3, size))
+        args = K, rows, rng.integers(-7, 7, (3, count)), rng.normal(size=3)
+        if size not in (1, count):
+            for form in (of_outer_products, value, slopes):
+                with pytest.raises(ValueError):
+                    form(*args)
+            continue
+        np.testing.assert_allclose(value(*args), of_outer_products(*args), rtol=1e-12)
+        for found, other in zip(slopes(*args), plain(*args), strict=True):
+            np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-12)
+    args = rng.normal(size=(7, 7)), rng.normal(size=(3, 4)), places_of(rng), rng.normal(size=3)
+    text = calque.source(slopes, *args, stage="kernels")
+    assert "np.outer" not in "".join(line for line in text.splitlines() if "#" not in line)

@@ -141,12 +141,20 @@ class Fusion:
             if isinstance(root, Apply):
                 views = None if self.placed or kind != "store" else through_view(s, self.builder)
                 if views is None:
-                    self.kept.add(id(root))
+                    self._keep(root, s)
                 else:
                     self._replace(s, views)
                 return False
             self.roots[id(s)] = root
         return not self._overlapping()
+
+    def _keep(self, made: Apply, reader: Apply) -> None:
+        """Compute, in a loop if it has one, what ``reader`` cannot read element by element."""
+        known = made.primitive.kind == "elementwise" or made.primitive.element is not None
+        if made is reader or not known or made.out in self.stored or self._better_whole(made):
+            self.kept.add(id(made))
+        else:
+            self.stored.add(made.out)
 
     def _overlapping(self) -> bool:
         """Keep values that a store reads elsewhere in its own array in memory; True if any."""
