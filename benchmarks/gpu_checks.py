@@ -98,7 +98,7 @@ def failures(cp: ModuleType, shapes: Iterable[tuple[int, ...]] = SHAPES) -> list
 
 
 def difference(cp: ModuleType, check: Check, x: np.ndarray) -> str:
-    """How far results are from those of NumPy in float64; empty if they are near enough."""
+    """The distance of results from those of NumPy in float64; empty if they are near enough."""
     given = cp.asarray(x)
     got = check.call(given, *check.more)
     wide = x.astype(np.float64)

@@ -212,7 +212,7 @@ def all_of(x):
 
 
 def in_place(x):
-    """What a row's values are computed from changes before they are read."""
+    """An array of which the values of a row are computed changes before they are read."""
     y = x * 1.0
     e = np.exp(y)
     s = np.sum(e, axis=1, keepdims=True)

@@ -115,25 +115,25 @@ def test_what_some_iterations_set_is_there_where_one_did():
 # arrays
 
 
-def clusters(x, centers, rounds):
-    """What the last iteration made is read after the loop."""
-    for _ in range(rounds):
+def clusters(x, centers, times):
+    """The centers of clusters; those of the last iteration are read after the loop."""
+    for _ in range(times):
         away = np.sum((x[:, None, :] - centers) ** 2, axis=2)
         share = np.exp(-away) / np.sum(np.exp(-away), axis=1)[:, None]
         centers = share.T @ x / np.sum(share, axis=0)[:, None]
     return np.sum(share * away)
 
 
-def always(x, centers, rounds):
+def always(x, centers, times):
     for _ in range(3):
         away = np.sum((x[:, None, :] - centers) ** 2, axis=2)
         centers = centers - 0.1 * away.T @ x
     return np.sum(away) + np.sum(centers)
 
 
-def until(x, centers, rounds):
+def until(x, centers, times):
     k = 0
-    while k < rounds and np.max(centers) > 1e-9:
+    while k < times and np.max(centers) > 1e-9:
         small = 0.5 * centers
         row = small[0] * k
         centers = np.sin(small)
@@ -141,9 +141,9 @@ def until(x, centers, rounds):
     return np.sum(row) + np.sum(small)
 
 
-def nested(x, centers, rounds):
+def nested(x, centers, times):
     total = 0.0
-    for i in range(rounds):
+    for i in range(times):
         for _ in range(2):
             last = centers * (1.0 + i)
             centers = np.tanh(last)
@@ -151,15 +151,15 @@ def nested(x, centers, rounds):
     return total + np.sum(last)
 
 
-def of_a_size_of_its_own(x, centers, rounds):
-    for k in range(rounds):
+def of_a_size_of_its_own(x, centers, times):
+    for k in range(times):
         part = x[: k + 1] * 2.0
         centers = np.tanh(centers + np.sum(part))
     return np.sum(part) + np.sum(centers)
 
 
-def set_in_an_arm(x, centers, rounds):
-    for k in range(rounds):
+def set_in_an_arm(x, centers, times):
+    for k in range(times):
         if x[0, 0] > 0.0:
             made = np.exp(centers)
         centers = np.tanh(centers)
@@ -175,10 +175,10 @@ def test_arrays_of_the_last_iteration(program):
     x[0, 0] = 0.5
     value, slopes = calque.jit(program), calque.jit(calque.grad(program, argnums=(0, 1)))
     plain = calque.grad(program, argnums=(0, 1))
-    for rounds in (3, 1, 4):
-        np.testing.assert_allclose(value(x, centers, rounds), program(x, centers, rounds))
-        expected = plain(x, centers, rounds)
-        for found, other in zip(slopes(x, centers, rounds), expected, strict=True):
+    for times in (3, 1, 4):
+        np.testing.assert_allclose(value(x, centers, times), program(x, centers, times))
+        expected = plain(x, centers, times)
+        for found, other in zip(slopes(x, centers, times), expected, strict=True):
             np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-12)
     if program is not always:
         for form in (value, slopes):

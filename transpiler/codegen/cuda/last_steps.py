@@ -112,7 +112,7 @@ def _needs(
 
 
 def _read_by(statements: Iterable[Statement]) -> set[Var]:
-    """What statements read, but for the sizes of arrays."""
+    """The values that statements read, but for the sizes of arrays."""
     within = [s for s in core.walk(Block([*statements])) if not is_size(s)]
     read = {a for s in within if not isinstance(s, Kernel) for a in core.operands(s)}
     return {a for a in read if isinstance(a, Var)}
