@@ -287,3 +287,50 @@ def test_saved_modules_have_the_functions(tmp_path: Any) -> None:
     exec(compile(path.read_text(), str(path), "exec"), names)
     found = names["stack_grad_jit"](PARAMS, X)
     np.testing.assert_allclose(found[0][0], calque.grad(stack)(PARAMS, X)[0][0], rtol=1e-10)
+
+
+def test_explain_places_the_lines_of_functions() -> None:
+    report = str(calque.explain(calque.jit(calque.grad(stack)), PARAMS, X))
+    assert "np.dot is a call of NumPy's" in report
+    assert "layer is a call" not in report
+
+
+def test_an_error_in_a_function_has_the_users_line() -> None:
+    def checked(x, w):
+        h = np.linalg.solve(w, np.tanh(x)) + np.sin(x) * np.cos(x) - np.exp(-x * x)
+        return h / (1.0 + np.sqrt(h * h + 1.0)) + np.cos(h) * np.sin(h)
+
+    def chained(x):
+        for w in (W[0], W[1], W[0], W[1]):
+            x = checked(x, w)
+        return np.sum(x * x)
+
+    W = np.stack([np.eye(N), np.zeros((N, N))])
+    for way in (calque.jit, calque.checkpoint):
+        with pytest.raises(np.linalg.LinAlgError) as caught:
+            way(calque.grad(chained))(X)
+        assert "np.linalg.solve(w, np.tanh(x))" in "".join(caught.value.__notes__)
+
+
+def test_collectives_stay_in_the_program() -> None:
+    """A communicator is no argument of a function."""
+
+    def part(x, w):
+        h = np.dot(x, w) + np.sin(x) * np.cos(x) - np.exp(-x * x)
+        h = h / calque.psum(np.sum(h * h) + 1.0, "rows")
+        return np.tanh(h) * np.cos(h) + np.sqrt(h * h + 1.0) + x
+
+    def loss(ws, x):
+        for w in ws:
+            x = part(x, w)
+        return np.sum(x * x)
+
+    slope = calque.grad(loss, argnums=1)
+    devices = calque.pmap(slope, in_axes=(None, 0), axis_name="rows")
+    lanes = calque.vmap(slope, in_axes=(None, 0), axis_name="rows")
+    batch, ws = np.stack([X, 0.5 * X]), [w for w, _ in PARAMS]
+    found = devices(ws, batch)
+    np.testing.assert_allclose(found, lanes(ws, batch), rtol=1e-9, atol=1e-9)
+    shared, _, program = calque.source(devices, ws, batch).partition("def loss_grad_device")
+    assert "comm.psum(" in program and "comm" not in shared
+    assert "def part_steps(" in shared  # it is not the whole of `part`

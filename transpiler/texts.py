@@ -38,7 +38,7 @@ def fitting(traced: Traced) -> Iterator[None]:
 
 
 @contextmanager
-def _with_functions(traced: Traced) -> Iterator[core.Function]:
+def with_functions(traced: Traced) -> Iterator[core.Function]:
     """The program as it is written: what repeats stands in functions, as in a copy of it.
 
     Kernels have theirs from their passes, and checks are told apart by their places.
@@ -61,7 +61,7 @@ def function_text(traced: Traced, name: str) -> str:
     """The ``def`` of the generated function."""
     traced.function.name = name
     with stage(WRITING):
-        with fitting(traced), _with_functions(traced) as function:
+        with fitting(traced), with_functions(traced) as function:
             if traced.target.grid:
                 return cuda_module.cuda_function(function)
             text = emit_function(function, kernels=traced.target)
@@ -86,7 +86,7 @@ def module_text(
     traced.function.name = name
     asked = traced.builder if asking and traced.compiled else None
     with stage(WRITING):
-        with fitting(traced), _with_functions(traced) as function:
+        with fitting(traced), with_functions(traced) as function:
             if traced.target.grid:
                 return cuda_module.cuda_module(
                     function, title, provenance, support, asked, around

@@ -56,14 +56,13 @@ class DeviceSource:
         traced = self.program.traced
         if self.on_gpus:
             return texts.function_text(traced, name or self.device.generated_name())
-        function = self.function
-        if self.engine.library is not None:
-            own = set(self.device.communicators)
-            function = write_calls(self.engine.library, function, traced.builder)
-            function.signature = [p for p in function.signature if p.name not in own]
+        with texts.fitting(traced), texts.with_functions(traced) as function:
+            if self.engine.library is not None:
+                own = set(self.device.communicators)
+                function = write_calls(self.engine.library, function, traced.builder)
+                function.signature = [p for p in function.signature if p.name not in own]
             self.function = function
-        function.name = name or self.device.generated_name()
-        with texts.fitting(traced):
+            function.name = name or self.device.generated_name()
             return emit_function(function, kernels=traced.target)
 
     def launcher_text(self) -> str:
@@ -82,8 +81,10 @@ class DeviceSource:
         )
 
     def source(self) -> str:
-        """Both, for reading."""
-        return f"{self.device_text().rstrip()}\n\n\n{self.launcher_text()}"
+        """Both, for reading, behind the functions that they call."""
+        device = self.device_text()
+        called = [text.strip("\n") for text in self.function.helpers.values()]
+        return "\n\n\n".join([*called, device.rstrip(), self.launcher_text()])
 
     def specs(self) -> tuple[Any, ...]:
         """The whole arguments as types."""

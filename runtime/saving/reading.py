@@ -43,6 +43,7 @@ from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
 from calque.transpiler.kernel_passes import KERNEL_PASSES
 from calque.transpiler.pipeline import to_kernels
+from calque.transpiler.primitives.function_calls import program_functions
 
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
@@ -378,7 +379,7 @@ def _loop_lines(traced: Traced) -> Iterator[str]:
     function = traced.function
     if not function.kernel_options.get("explained"):
         return
-    for s in core.walk(function.body):
+    for s in (s for part in program_functions(function) for s in core.walk(part.body)):
         if isinstance(s, core.For) and s.verdict is not None and s.origin is not None:
             told, *statements = s.verdict.lines(s.index.name or "the counter")
             head = f"{_place(s.origin)}: {told}\n    {s.origin.text.strip()}"

@@ -35,7 +35,7 @@ from calque.transpiler.primitives.creation import (
     zeros,
     zeros_like,
 )
-from calque.transpiler.primitives.function_calls import program_functions
+from calque.transpiler.primitives.function_calls import is_call, program_functions
 from calque.transpiler.primitives.growing import room, widened
 from calque.transpiler.primitives.indexing import add_at, copy, getitem, update, update_add
 from calque.transpiler.primitives.shapes import broadcast_to, flat, reshape
@@ -69,7 +69,8 @@ class Placement:
 
 def placements(function: Function, target: Target = NUMBA) -> list[Placement]:
     """Each line once for each place where a part of it runs, in the order of the program."""
-    return list(dict.fromkeys(_placed(function.body, False, target)))
+    parts = (p for f in program_functions(function) for p in _placed(f.body, False, target))
+    return list(dict.fromkeys(parts))
 
 
 def _placed(block: Block, looping: bool, target: Target) -> Iterator[Placement]:
@@ -83,6 +84,8 @@ def _placed(block: Block, looping: bool, target: Target) -> Iterator[Placement]:
             for inner in blocks_of(s):
                 yield from _placed(inner, True, target)
         elif isinstance(s, Apply):
+            if is_call(s):
+                continue  # its statements are placed themselves
             if any(o.type.ndim for o in s.outs) or _reads_arrays(s):
                 if s.primitive.kind != "size" and s.primitive not in _NO_WORK:
                     yield Placement(s.origin, CALL, _called(s))

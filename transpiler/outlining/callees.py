@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import keyword
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from calque.transpiler.ir import core
@@ -30,6 +31,7 @@ class BlockUses:
     group_at: Mapping[int, int]  # by place: the group of equal parts that it belongs to
     taken: set[str]  # names of functions
     main: str  # the name of the user's function that the program is of
+    begins: Callable[[int], bool]  # whether the user's function begins at a place
     given_by: dict[Var, tuple[int, int]] = field(default_factory=dict)  # a group, and its result
 
     def read_outside(self, part: Occurrence, value: Var) -> list[int]:
@@ -140,11 +142,13 @@ class Callee:
         return _common([_word(self.builder, self._in(p, v)) for p in self.parts])
 
     def _title(self) -> str:
-        """The name of the user's function, or of the loop's iteration."""
+        """The name of the user's function, of its steps, or of the loop's iteration."""
         found = [s.origin.function for s in self.model.statements if s.origin is not None]
         named = bool(found) and found[0].isidentifier() and not keyword.iskeyword(found[0])
         name = found[0] if named else "unnamed"
-        if name == self.uses.main:
+        if not all(map(self.uses.begins, (self.model.start, self.model.places.stop))):
+            name = f"{name}_steps"
+        elif name == self.uses.main:
             name = f"{name}_iteration"
         if answers(self.model.statements[0].phase):
             name = f"{name}_reverse"
@@ -234,16 +238,16 @@ def _word(builder: Builder, v: Var) -> str:
 
 
 def _common(names: Sequence[str]) -> str:
-    """The name that names differing in a number alone have in common; else the first of them.
+    """The name that most have but for a number; the first one if all are alike, or none.
 
-    >>> _common(["w_3_bar", "w_2_bar"]), _common(["x", "x_1"]), _common(["a", "b"])
-    ('w_bar', 'x_1', 'a')
+    >>> _common(["w_3_bar", "w_2_bar"]), _common(["x_2", "x_2"]), _common(["w", "p_w_1", "p_w_2"])
+    ('w_bar', 'x_2', 'p_w')
     """
-    parts = [name.split("_") for name in names]
-    if len({len(p) for p in parts}) > 1:
-        return max(names, key=len)
-    kept = [p[0] for p in zip(*parts) if len({*p}) == 1 or not all(w.isdigit() for w in p)]
-    return "_".join(kept) or names[0]
+    if len({*names}) == 1:
+        return names[0]
+    stems = Counter("_".join(w for w in n.split("_") if not w.isdigit()) for n in names)
+    stem, count = stems.most_common(1)[0]
+    return stem if stem and count > 1 else names[0]
 
 
 def apart(taken: set[str], wishes: Sequence[str]) -> list[str]:

@@ -94,8 +94,8 @@ class Letters:
         return self._of[id(s)]
 
     def _key(self, s: Statement) -> Any:
-        if has_effects(s) or is_call(s):
-            return id(s)  # it stays where it is
+        if has_effects(s) or any(map(_stays, core.walk(Block([s])))):
+            return id(s)
         place = place_of(s, False)
         if isinstance(s, Apply):
             given = tuple([type(a) for a in s.args])
@@ -149,7 +149,9 @@ class _Sharing:
         return -repeat.saved, not self._is_beginning(repeat.starts[0]), repeat.starts
 
     def _is_beginning(self, k: int) -> bool:
-        """True where a sweep comes back to lines that it has been at before."""
+        """True where a sweep comes back to lines that it has been at before, and at the end."""
+        if k == len(self.statements):
+            return True
         last, s = self.statements[k - 1] if k else None, self.statements[k]
         if last is None or last.phase != s.phase or last.origin is None or s.origin is None:
             return True
@@ -228,6 +230,7 @@ class _Sharing:
             {k: g for g, parts in enumerate(groups) for p in parts for k in p.places},
             taken,
             self.function.origin.function if self.function.origin else self.function.name,
+            self._is_beginning,
         )
         kept = self._read_sizes_first()
         callees = [Callee(uses, g, parts) for g, parts in enumerate(groups)]
@@ -254,6 +257,11 @@ class _Sharing:
             if isinstance(atom, Var):
                 found.setdefault(atom, []).append(len(self.statements))
         return found
+
+
+def _stays(s: Statement) -> bool:
+    """True for a call of a function, and for what needs the communicator of the program."""
+    return is_call(s) or (isinstance(s, Apply) and s.primitive.kind == "collective")
 
 
 def _is_apart(part: Occurrence) -> bool:
