@@ -10,6 +10,7 @@ from calque.transpiler.ir.core import Apply, Var
 from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.live_values import Liveness
 from calque.transpiler.memory.printed_program import PrintedProgram, is_basic
+from calque.transpiler.primitives.function_calls import is_call
 from calque.transpiler.primitives.indexing import getitem, update
 from calque.transpiler.primitives.shapes import read_only
 
@@ -25,6 +26,8 @@ def viewed(s: Apply) -> tuple[Var, ...]:
         return () if copied else _vars(s.args[:1])
     if not p.aliases:
         return ()
+    if is_call(s):  # a part of a complex array is a real one, and a list holds arrays
+        return tuple(a for a in _vars(s.args) if a.type.ndim)
     return tuple(
         a
         for a in _vars(s.args)

@@ -214,6 +214,8 @@ class Memory:
         if s.primitive.view_back is read_only and not self.copied("view", s):
             memory |= self.unwritable
         sure = taken and id(s) in self.facts.sure
+        if s.primitive.aliases and len(s.outs) > 1:  # they may lie in each other's memory
+            memory |= self.program.mask([out for out in s.outs if out.type.ndim])
         for out in s.outs:
             own = s.primitive.kind == "creation" or bool(out.type.ndim)
             self._set(out, memory | (self.program.bit(out) if own and not sure else 0))

@@ -19,6 +19,7 @@ from calque.transpiler.memory.alias import viewed
 from calque.transpiler.outlining.part_forms import Occurrence, put_in
 from calque.transpiler.primitives.function_calls import FunctionCall
 from calque.transpiler.primitives.reductions import max_, min_
+from calque.transpiler.primitives.shapes import read_only
 
 
 @dataclass(eq=False)
@@ -59,8 +60,8 @@ class Callee:
         self.floats = [k for k, found in floats if len({*map(repr, found)}) > 1]
         self.renamings = [p.renaming_of(self.model) for p in parts[1:]]
         self.function = self._function()
-        loops = [self.definitions[r] for r in self.results if r.type.ndim]
-        self.primitive = FunctionCall(self.function, any(not isinstance(s, Apply) for s in loops))
+        arrays = [self.definitions[r] for r in self.results if r.type.ndim]
+        self.primitive = FunctionCall(self.function, any(map(_may_share_memory, arrays)))
         for part in parts:
             for k, v in enumerate(self.results):
                 uses.given_by[self._in(part, v)] = group, k
@@ -220,7 +221,15 @@ def _views(wanted: Iterable[Var], definitions: Mapping[Var, Statement]) -> list[
 
 
 def _is_view(s: Apply) -> bool:
-    return len(s.outs) == 1 and s.out.type.ndim > 0 and bool(viewed(s))
+    """True for a view: another one costs nothing, as another call of the user's may."""
+    if len(s.outs) > 1 or not s.out.type.ndim or s.primitive.aliases:
+        return False
+    return s.primitive.view_back is read_only or bool(viewed(s))
+
+
+def _may_share_memory(s: Statement) -> bool:
+    """True if an array that a statement makes may lie in the memory of another one."""
+    return not isinstance(s, Apply) or bool(viewed(s))
 
 
 def _axis(builder: Builder, v: Var, arrays: Iterable[Var]) -> tuple[Var, int] | None:

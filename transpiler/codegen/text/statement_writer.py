@@ -323,11 +323,11 @@ class StatementWriter:
         made = self.program.definition.get(before) if isinstance(before, Var) else None
         if not isinstance(made, Apply) or self.expressions.inside or id(made) in self.memory.backs:
             return False
-        if made.primitive.view_back is not None or viewed(made):
+        if made.primitive.view_back is not None or made.primitive.aliases or viewed(made):
             return False
         near = self.program.block_of[id(made)] is self.program.block_of[id(s)]
-        alike = made.out.type.dtype == s.out.type.dtype and made.out.type.dims == s.out.type.dims
-        return near and alike and self._uses[made.out] == 1
+        alike = before.type.dtype == s.out.type.dtype and before.type.dims == s.out.type.dims
+        return near and alike and self._uses[before] == 1
 
     def _is_called(self, own: str, atom: Atom) -> bool:
         """True if an operand is held by the variable ``own``."""
