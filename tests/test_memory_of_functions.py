@@ -153,3 +153,27 @@ def test_results_of_the_users_functions_may_be_arguments() -> None:
         return np.sum(y * x) + np.sum(y_2 * g) + np.sum(y_3 * g_3 * x)
 
     check(f, X, 0.7)
+
+
+def test_the_number_of_all_elements_is_no_axis_of_an_argument() -> None:
+    def part(x, w):
+        h = np.tanh(x) * w
+        h = np.sin(h) * h
+        return np.exp(-h) * x, h
+
+    def f(x, matrix, w):
+        total = np.sum(matrix)
+        for k in (1, 2, 0):
+            y, h = part(x, w)
+            y = y.copy()
+            y[k] = 0.5
+            total = total + np.sum(y) + np.mean(h)
+            x = x + h
+        return total
+
+    check(f, X, np.ones((3, 5)), 0.7)
+
+    def g(matrix, w):
+        return f(matrix[0], matrix, w)
+
+    check(g, np.stack([X, X, X]), 0.7)

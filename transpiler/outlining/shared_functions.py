@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder
@@ -192,7 +192,7 @@ class _Sharing:
 
     def _is_size_of_argument(self, s: Statement) -> bool:
         """True for the size of an axis that an argument has, too: it is at hand everywhere."""
-        return is_size(s) and self._argument_of(s) is not None
+        return _is_size_of_axis(s) and self._argument_of(s) is not None
 
     def _argument_of(self, s: Apply) -> tuple[Var, int] | None:
         resolve = self.builder.dims.resolve
@@ -208,7 +208,7 @@ class _Sharing:
     def _read_sizes_first(self) -> list[Statement]:
         """The statements that read sizes of arguments, from the arguments themselves."""
         first: list[Statement] = []
-        for s in filter(is_size, self.block.statements):
+        for s in filter(_is_size_of_axis, self.block.statements):
             found = self._argument_of(s)
             if found is not None:
                 s.args, s.params = (found[0], *s.args[1:]), {**s.params, "axis": found[1]}
@@ -262,6 +262,11 @@ class _Sharing:
 def _stays(s: Statement) -> bool:
     """True for a call of a function, and for what needs the communicator of the program."""
     return is_call(s) or (isinstance(s, Apply) and s.primitive.kind == "collective")
+
+
+def _is_size_of_axis(s: object) -> TypeGuard[Apply]:
+    """True for the size of one axis; not for the number of all elements."""
+    return is_size(s) and "axis" in s.params
 
 
 def _is_apart(part: Occurrence) -> bool:
