@@ -177,3 +177,16 @@ def test_the_number_of_all_elements_is_no_axis_of_an_argument() -> None:
         return f(matrix[0], matrix, w)
 
     check(g, np.stack([X, X, X]), 0.7)
+
+
+def test_numbers_that_change_together_are_one_argument() -> None:
+    def part(x, c, d):
+        h = np.tanh(x) * c + np.sin(x) / d
+        return np.exp(-h) * x * d + np.where(h > c, h, c) * c - d
+
+    def f(x):
+        return np.sum(part(part(part(x, 0.1, 2.0), -0.0, 3.0), 1e-3, 0.5))
+
+    check(f, X)
+    text = calque.source(calque.jit(f), X)
+    assert "part(x, coefficient, coefficient_2):" in text

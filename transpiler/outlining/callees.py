@@ -56,8 +56,7 @@ class Callee:
         outside = sorted(core.free_vars(Block(self.model.statements)), key=self._rank_of_parameter)
         self.sizes = [v for v in outside if _axis(self.builder, v, outside) is not None]
         self.given = [v for v in outside if v not in self.sizes]
-        floats = enumerate(zip(*(p.form.floats for p in parts), strict=True))
-        self.floats = [k for k, found in floats if len({*map(repr, found)}) > 1]
+        self.floats = _differing([p.form.floats for p in parts])
         self.renamings = [p.renaming_of(self.model) for p in parts[1:]]
         self.function = self._function()
         arrays = [self.definitions[r] for r in self.results if r.type.ndim]
@@ -102,7 +101,7 @@ class Callee:
 
     def _function(self) -> Function:
         builder, params, floats = self.builder, *self._parameters()
-        own_params = [*params.values(), *floats.values()]
+        own_params = list(dict.fromkeys([*params.values(), *floats.values()]))
         function = Function(
             self._title(),
             own_params,
@@ -136,7 +135,8 @@ class Callee:
         wishes = [*map(self._name, self.given), *["coefficient"] * len(self.floats)]
         names = iter(apart(set(), wishes))
         values = {v: Var(v.type, next(names), v.origin) for v in self.given}
-        return values, {k: Var(type_of_constant(0.0), next(names)) for k in self.floats}
+        floats = [(Var(type_of_constant(0.0), next(names)), places) for places in self.floats]
+        return values, {k: var for var, places in floats for k in places}
 
     def _name(self, v: Var) -> str:
         """A name for a value: what its names in all occurrences have in common."""
@@ -182,7 +182,7 @@ class Callee:
         for out in outs:
             out.word = out.word or out.name or _word(self.builder, out)
         args: list[Atom] = [self._in(part, v) for v in self.given]
-        args += [part.form.floats[k] for k in self.floats]
+        args += [part.form.floats[places[0]] for places in self.floats]
         first = part.statements[0]
         made = Apply(outs, self.primitive, tuple(args), {}, first.origin, phase=first.phase)
         known = {o: self.builder.definitions.get(o) for o in outs}
@@ -218,6 +218,18 @@ def _views(wanted: Iterable[Var], definitions: Mapping[Var, Statement]) -> list[
             found.append(s)
             pending += [a for a in s.args if isinstance(a, Var)]
     return found
+
+
+def _differing(floats: Sequence[Sequence[float]]) -> list[list[int]]:
+    """The places of numbers that differ between parts; those that are equal in each together.
+
+    >>> _differing([(0.5, 1.0, 2.0, 1.0), (0.5, 3.0, 2.5, 3.0)])
+    [[1, 3], [2]]
+    """
+    places: dict[tuple[str, ...], list[int]] = {}
+    for k, found in enumerate(zip(*floats, strict=True)):
+        places.setdefault(tuple(map(repr, found)), []).append(k)
+    return [ks for found, ks in places.items() if len({*found}) > 1]
 
 
 def _is_view(s: Apply) -> bool:
