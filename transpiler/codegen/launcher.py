@@ -9,6 +9,7 @@ The launcher is the NumPy source of ``codegen/numpy/emit.py``, in which each ``K
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from calque.transpiler.codegen.formed_errors import KernelErrors
 from calque.transpiler.codegen.kernel_forms import form
 from calque.transpiler.codegen.kernel_interfaces import is_assigned, may_be_unset, type_given
 from calque.transpiler.codegen.numba.unboxing import element_of, is_strong, may_be_array
+from calque.transpiler.codegen.text.instances import helper_names
 from calque.transpiler.codegen.text.layout import WIDTH
 from calque.transpiler.codegen.text.spelling import (
     call,
@@ -71,6 +73,7 @@ class Launcher(StatementWriter):
         self.kernels, self.launches, self._divided = [], [], set()
         self.errors = KernelErrors(self.program.function.name.removesuffix("_jit"))
         self._known: dict[Any, tuple[_Launch, tuple[Var, ...]]] = {}  # by their forms
+        self._taken = helper_names(self.program.function)
         found = (s for s in core.walk(self.program.body) if isinstance(s, Kernel))
         self._alike = Counter(sort([s]) for s in found)
         self._unset: dict[str, Var] = {}
@@ -181,8 +184,10 @@ class Launcher(StatementWriter):
             first, others = self._known[key]
             here = dict(zip(others, values, strict=True))
             return _Launch(first.name, *([here[v] for v in w] for w in (first.params, first.outs)))
-        title = f"{self.program.function.name.removesuffix('_jit')}_kernel"
-        title += f"_{len(self._known) + 1}" if self._known else ""
+        stem = f"{self.program.function.name.removesuffix('_jit')}_kernel"
+        titles = (f"{stem}_{k}" if k > 1 else stem for k in itertools.count(len(self._known) + 1))
+        title = next(t for t in titles if t not in self._taken)
+        self._taken.add(title)
         made = _Launch(title, params, outs)
         self._known[key] = made, values
         if outs:

@@ -34,7 +34,7 @@ from calque.transpiler.codegen.text.bundles import bundle_results
 from calque.transpiler.codegen.text.coalesce import Groups
 from calque.transpiler.codegen.text.expression_writer import ExpressionWriter
 from calque.transpiler.codegen.text.folding import Folding, choices_in
-from calque.transpiler.codegen.text.instances import import_name, reserved_names
+from calque.transpiler.codegen.text.instances import helper_names, import_name, reserved_names
 from calque.transpiler.codegen.text.layout import Notes, to_text
 from calque.transpiler.codegen.text.names import Names
 from calque.transpiler.codegen.text.origins import origins_in
@@ -159,7 +159,7 @@ def _prepared(function: core.Function, kernels: Target) -> Printing:
     program.hosts = dict(define_hosts(function, hosts, taken, emit_function))
     calls = [s.primitive for s in made if is_call(s)]
     write = partial(emit_function, kernels=kernels)
-    program.hosts.update(define_callees(function, calls, taken, write))
+    program.hosts.update(define_callees(function, calls, taken | kernels.words, write))
     printing = Printing(program, kernels)
     printing.run()
     return printing
@@ -204,7 +204,7 @@ def _writer(
 def _reserved(function: core.Function, kernels: Target) -> list[str]:
     """The names with another meaning in a function's text."""
     own = [*argument_names(function), *function.imports, *function.helpers, *_BUILTINS]
-    return own + sorted(kernels.words)
+    return own + sorted(kernels.words | helper_names(function))
 
 
 def _definition(

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
-from calque.transpiler.codegen.text.instances import import_name
+from calque.transpiler.codegen.text.instances import helper_names, import_name
 from calque.transpiler.ir import core
 from calque.transpiler.primitives.function_calls import FunctionCall
 from calque.transpiler.primitives.host_calls import HostCall
@@ -65,7 +65,7 @@ def _defined(
         text = text_as(name)
         if function.helpers.get(name) == text:
             return name
-        if name not in taken and name not in function.helpers and name not in function.imports:
+        if name not in taken | helper_names(function) and name not in function.imports:
             function.helpers[name] = text
             return name
     raise AssertionError("names do not end")

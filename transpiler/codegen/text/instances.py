@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import inspect
 import operator
+import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,6 +39,12 @@ def reserved_names(function: Function) -> set[str]:
     """Names that an import must not take."""
     arguments = [p.name for p in function.signature]
     return {"np", "math", "cmath", function.name, *dir(builtins), *arguments}
+
+
+def helper_names(function: Function) -> set[str]:
+    """The functions that a function's helpers define: these, and their kernels."""
+    texts = (text for name, text in function.helpers.items() if name != function.name)
+    return {name for text in texts for name in re.findall(r"^def (\w+)", text, re.MULTILINE)}
 
 
 def imported(thing: Any, function: Function) -> gast.AST:
