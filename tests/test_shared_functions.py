@@ -334,3 +334,28 @@ def test_collectives_stay_in_the_program() -> None:
     shared, _, program = calque.source(devices, ws, batch).partition("def loss_grad_device")
     assert "comm.psum(" in program and "comm" not in shared
     assert "def part_steps(" in shared  # it is not the whole of `part`
+
+
+def rooted(x, w, gain):
+    root = np.sqrt(x)
+    centred = root - np.mean(root, axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + 1e-3)
+    h = np.dot(centred / spread * gain, w)
+    top = np.max(h, axis=-1, keepdims=True)
+    e = np.exp(h - top)
+    return np.abs(root + h * e / np.sum(e, axis=-1, keepdims=True))
+
+
+def rooted_stack(params, x):
+    for w, gain in params:
+        x = rooted(x, w, gain)
+    return np.sum(x * x)
+
+
+@pytest.mark.filterwarnings("error")
+def test_needless_work_divides_by_nothing_new(shared: None) -> None:
+    """The slope of a root of 0, which is not asked for, is not computed in vain."""
+    x = np.abs(X)
+    x[0, 0] = 0.0
+    found = calque.grad(calque.checkpoint(rooted_stack))(PARAMS, x)
+    assert all(np.isfinite(a).all() for pair in found for a in pair)

@@ -7,10 +7,11 @@ what it computes in vain is not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
-from calque.transpiler.ir.core import Apply, Statement, Var
+from calque.transpiler.ir.core import Apply, Atom, Statement, Var
 from calque.transpiler.outlining.part_forms import Occurrence, PartFormer
+from calque.transpiler.primitives.elementwise import divide
 
 _READ = 0.3  # the share of the statements that is there at least
 
@@ -48,6 +49,10 @@ def last_part(
         if found is None or former.kind(found) != former.kind(v):
             return None
         values.append(found)
+    here = dict(zip(model.form.values, values, strict=True))
+    divisors = {_divisor(s) for parts in groups for p in parts for s in p.statements}
+    if not all(_is_quiet(s, here, divisors) for s in missing):
+        return None
     form = model.form._replace(values=tuple(values))
     return Occurrence(start, [*statements[:at]], form)
 
@@ -80,6 +85,24 @@ def _is_cheap(s: Statement) -> bool:
     if not isinstance(s, Apply):
         return False
     return s.primitive.kind == "elementwise" or bool(s.primitive.reduction)
+
+
+def _is_quiet(s: Statement, here: Mapping[Var, Var], divisors: Container[Atom]) -> bool:
+    """True if a statement warns of nothing, and raises nothing, that others do not.
+
+    It divides by sizes, or by what is divided by elsewhere.
+    """
+    if not isinstance(s, Apply) or s.primitive.kind != "elementwise" or s.primitive.total:
+        return True
+    by = _divisor(s)
+    if not isinstance(by, Var):
+        return by is not None
+    return here[by] in divisors or (not by.type.ndim and by.type.dtype.kind in "iu")
+
+
+def _divisor(s: Statement) -> Atom:
+    """What a statement divides by; None for other statements."""
+    return s.args[1] if isinstance(s, Apply) and s.primitive is divide else None
 
 
 def _alike(
