@@ -374,7 +374,7 @@ def test_the_last_step_stores_into_the_argument(function, steps):
 @pytest.mark.skipif(ON_CARD, reason="the stand-in counts the bytes")
 def test_nothing_is_copied_back():
     u = matrix(12, 12, 12)
-    assert "if u_now is not u:" in cuda_text(space, u, 2)
+    assert "if u_updated is not u:" in cuda_text(space, u, 2)
     for steps in (2, 3, 5):
         standin.traffic.clear()
         standin.moved_by_calls.clear()
