@@ -143,7 +143,8 @@ def test_what_sizes_chose_is_chosen_again(folder):
     for a in (small, large):
         np.testing.assert_allclose(fn(a, a[0]), product_in_a_loop(a, a[0]))
     chosen = [(p.traced.choices, p.text) for p in programs(fn)]
-    assert [list(choices.values()) for choices, _ in chosen] == [[True], [False]]
+    small_ones, large_ones = (list(choices.values()) for choices, _ in chosen)
+    assert small_ones[0] and not large_ones[0]  # the product of the sizes, then of some of them
     for first, second in ((large, small), (small, large)):
         as_in_another_process(fn)
         for a in (first, second, first, second):
