@@ -151,7 +151,7 @@ def _number_word(value: Atom) -> str | None:
     if isinstance(value, Var) or not isinstance(value, (int, float)) or not abs(value) < _LARGE:
         return None
     digits = f"{abs(value):g}".replace(".", "_")
-    return f"{'minus_' * (value < 0)}{digits}" if digits.replace("_", "").isdigit() else None
+    return f"{'minus_' * bool(value < 0)}{digits}" if digits.replace("_", "").isdigit() else None
 
 
 def _within(s: Apply, operand: str, word: Word, named: Word, definitions: Definitions) -> str:

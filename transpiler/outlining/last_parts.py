@@ -101,7 +101,7 @@ def _is_quiet(s: Statement, here: Mapping[Var, Var], divisors: Container[Atom]) 
 
 
 def _divisor(s: Statement) -> Atom:
-    """What a statement divides by; None for other statements."""
+    """The value that a statement divides by; None for other statements."""
     return s.args[1] if isinstance(s, Apply) and s.primitive is divide else None
 
 

@@ -181,7 +181,7 @@ def _chosen_extremum(name: str, python: str, better: Any) -> Primitive:
     return register(
         Primitive(
             name,
-            lambda best, x: x if better(x, best) else best,
+            lambda best, x: np.where(better(x, best), x, best)[()],
             lambda best, x: type_of(best),
             f"{python}({{0}}, {{1}})",
             kind="elementwise",
@@ -197,10 +197,10 @@ greatest = _chosen_extremum("greatest", "max", lambda x, best: x > best)
 
 
 def _rescaled_sum(total: Any, largest: Any, x: Any, term: Any) -> Any:
-    if x == largest:  # of infinities, too
-        return total + term
-    scale = np.exp(-np.abs(x - largest))
-    return total * scale + term if x > largest else total + term * scale
+    with np.errstate(all="ignore"):
+        scale = np.exp(-np.abs(x - largest))
+        rescaled = np.where(x > largest, total * scale + term, total + term * scale)
+    return np.where(x == largest, total + term, rescaled)[()]  # equal infinities, too
 
 
 # A sum of exponentials relative to the largest exponent so far, and a term relative to ``x``: the
