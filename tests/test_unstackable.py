@@ -207,11 +207,11 @@ def test_the_rest_stays_stacked() -> None:
     text = calque.vmap(masked_sum).source(np.ones((2, 3)), np.ones((2, 3)))
     body = text.split('"""')[-1].split("import numpy as np")[-1].strip().splitlines()
     assert body[1:] == [
-        "    x_above = x > 0.0",
+        "    x_above_0 = x > 0.0",
         "    zeros_x_rows = np.zeros(x.shape[0])",
         "    for lane in range(x.shape[0]):",
         "        x_lane = x[lane]",
-        "        zeros_x_rows[lane] = np.sum(x_lane[x_above[lane]])",
+        "        zeros_x_rows[lane] = np.sum(x_lane[x_above_0[lane]])",
         "    return zeros_x_rows * x[:, 0]",
     ]
 
