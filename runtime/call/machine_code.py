@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dis
 import functools
+import importlib.util
 import os
 import platform
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -261,10 +261,16 @@ def versions_used() -> tuple[str, ...]:
     )
 
 
+@functools.cache
 def scipy_version() -> list[str]:
-    """The version of SciPy, where the process has imported it: kernels call its machine code."""
-    scipy = sys.modules.get("scipy")
-    return [] if scipy is None else [f"scipy {scipy.__version__}"]
+    """The SciPy that there is, by its file and the time of that: kernels call its machine code.
+
+    It is found without an import: Numba imports SciPy, and a key must not tell before from after.
+    """
+    found = importlib.util.find_spec("scipy")
+    if found is None or found.origin is None:
+        return []
+    return [f"scipy {found.origin} {os.stat(found.origin).st_mtime_ns}"]
 
 
 def _numba_version() -> str:

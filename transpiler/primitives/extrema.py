@@ -176,12 +176,16 @@ def np_clip(
     return finish(apply(clip, *map(operand, (a, low, high))), out)
 
 
+def _number_or_array(found: Any) -> Any:
+    return found[()]
+
+
 def _chosen_extremum(name: str, python: str, better: Any) -> Primitive:
     """Python's ``min`` or ``max`` of two floats, the first of which stays if the other is NaN."""
     return register(
         Primitive(
             name,
-            lambda best, x: np.where(better(x, best), x, best)[()],
+            lambda best, x: _number_or_array(np.where(better(x, best), x, best)),
             lambda best, x: type_of(best),
             f"{python}({{0}}, {{1}})",
             kind="elementwise",
@@ -200,7 +204,8 @@ def _rescaled_sum(total: Any, largest: Any, x: Any, term: Any) -> Any:
     with np.errstate(all="ignore"):
         scale = np.exp(-np.abs(x - largest))
         rescaled = np.where(x > largest, total * scale + term, total + term * scale)
-    return np.where(x == largest, total + term, rescaled)[()]  # equal infinities, too
+    # equal infinities, too
+    return _number_or_array(np.where(x == largest, total + term, rescaled))
 
 
 # A sum of exponentials relative to the largest exponent so far, and a term relative to ``x``: the
