@@ -27,6 +27,7 @@ from calque.transpiler.primitives import pythons_extrema
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.scalars import larger_integer, smaller_integer
 
+_WORDS = {"max": "larger", "min": "smaller"}  # of two values, in names
 PLAIN = {"max": FUNCTIONS[larger_integer], "min": FUNCTIONS[smaller_integer]}
 
 
@@ -110,6 +111,9 @@ class Extremum:
         if not isinstance(better, Array):
             return new if better else old
         pair: tuple[Any, Any] = machine.choose(better, always(new), always(old), node)
+        for value in pair:
+            if type(value) is Array and value.is_lasting_number() and value.atom.name is None:
+                value.atom.word = value.atom.word or _WORDS.get(self.__name__)
         return pair
 
     def _of_counted(
