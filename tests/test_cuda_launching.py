@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import symtable
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +11,8 @@ import numpy as np
 import pytest
 from cuda_emulator import standin
 
-from calque.runtime.cuda import launching
+import calque.runtime.cuda
+from calque.runtime.cuda import launching, launching_source
 
 CODE = """extern "C" __global__ void k(
     const float* __restrict__ x, double* __restrict__ out, double scale, unsigned char level,
@@ -94,3 +97,15 @@ def test_what_does_not_fit_is_refused(launch):
     with pytest.raises(OverflowError):
         launch(1, 1, X, OUT, 1.0, 256, 4, FAR, 0)
     assert not Recorded.calls
+
+
+def test_embedded_definitions_need_nothing_behind_them():
+    lines, text, _ = launching_source.embedded(frozenset(calque.runtime.cuda.__all__))
+    table = symtable.symtable("\n".join([*lines, text]), "embedded", "exec")
+    defined = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported()}
+    pending, read = [table], set()
+    while pending:
+        scope = pending.pop()
+        read |= {s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()}
+        pending += scope.get_children()
+    assert read - defined - set(dir(builtins)) == set()

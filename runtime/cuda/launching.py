@@ -136,15 +136,6 @@ def kernel(code: str, name: str, compiler: Any = None, held: int = 0) -> Callabl
     columns = next((k for k, p in enumerate(parameters) if p[1] == "held"), 0)
     array, contiguous, compiled = cp.ndarray, cp.ascontiguousarray, {}
 
-    def moved(title: str, dtype: Any, value: Any) -> Any:
-        if not isinstance(value, array):
-            if isinstance(value, np.ndarray) and value.ndim:
-                raise TypeError(f"{title} is an array of NumPy: cupy.asarray moves it to the GPU")
-            value = cp.full((), np.asarray(value)[()], dtype)  # which copies nothing
-        if value.dtype != dtype:
-            raise TypeError(f"{title} must be {dtype}, not {value.dtype}")
-        return value
-
     def launch(grid: Any, threads: Any, *args: Any) -> None:
         if len(args) != len(parameters):
             raise TypeError(f"{name} has {len(parameters)} parameters, and got {len(args)}")
@@ -152,7 +143,7 @@ def kernel(code: str, name: str, compiler: Any = None, held: int = 0) -> Callabl
         for k, kind, title, dtype, _ in pointers:
             value = args[k]
             if type(value) is not array or value.dtype is not dtype:
-                given[k] = value = moved(title, dtype, value)
+                given[k] = value = _on_device(title, dtype, value)
             if value.ndim and contiguous(value) is not value:
                 given[k] = contiguous(value)
                 copies = [*(copies or ()), k] if kind == "stored" else copies
@@ -178,13 +169,31 @@ def kernel(code: str, name: str, compiler: Any = None, held: int = 0) -> Callabl
             compiled[large](grid, threads, tuple(given))
         else:
             shared = args[columns] * held * threads[1]
-            if shared > 48 << 10:  # more than a kernel may have unless it says so
-                compiled[large].max_dynamic_shared_size_bytes = shared
-            compiled[large](grid, threads, tuple(given), shared_mem=shared)
+            _launch_with(shared, compiled[large], grid, threads, tuple(given))
         for k in copies or ():
             args[k][...] = given[k]  # a view, of which the kernel had a copy
 
     return launch
+
+
+def _on_device(title: str, dtype: Any, value: Any) -> Any:
+    """An argument as an array on the device; TypeError if it has another dtype, or is NumPy's."""
+    import cupy as cp
+
+    if not isinstance(value, cp.ndarray):
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise TypeError(f"{title} is an array of NumPy: cupy.asarray moves it to the GPU")
+        value = cp.full((), np.asarray(value)[()], dtype)  # which copies nothing
+    if value.dtype != dtype:
+        raise TypeError(f"{title} must be {dtype}, not {value.dtype}")
+    return value
+
+
+def _launch_with(shared: int, compiled: Any, grid: Any, threads: Any, given: Any) -> None:
+    """Launch a kernel whose blocks have so many bytes of shared memory."""
+    if shared > 48 << 10:  # more than a kernel may have unless it says so
+        compiled.max_dynamic_shared_size_bytes = shared
+    compiled(grid, threads, given, shared_mem=shared)
 
 
 def _parameter(text: str) -> tuple[str, str, Any, Any]:

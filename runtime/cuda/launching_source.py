@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from types import ModuleType
+from typing import Any
 
 from calque.runtime.cuda import faults, launching
 
@@ -17,17 +18,31 @@ def embedded(names: frozenset[str]) -> tuple[list[str], str, str]:
     ([], 'def blocks(size: int, *, most: int = 16384) -> tuple[int, ...]:')
     """
     checks = names & {"checked_index", "outside", "raise_if_outside"}
-    plain = sorted(names - checks)
-    found = [inspect.getsource(getattr(launching, name)).rstrip() for name in plain]
+    found = [inspect.getsource(f).rstrip() for f in _called(names - checks)]
     if "kernel" in names:
         found.insert(0, _assignment("_TYPES"))
-        found.append(inspect.getsource(launching._parameter).rstrip())
     lines = _imports(launching, "\n".join(found))
     if checks:
         own = inspect.getsource(faults).partition("import numpy as np\n\n")[2].rstrip()
         lines += [line for line in _imports(faults, own) if line not in lines]
         found.append(own)
     return lines, "\n\n\n".join(found), ""
+
+
+def _called(names: frozenset[str]) -> list[Any]:
+    """The functions of these names, then those of the module that they call."""
+    pending, found = sorted(names), dict[str, Any]()
+    while pending:
+        name = pending.pop(0)
+        found[name] = getattr(launching, name)
+        used = {n.id for n in ast.walk(_tree(found[name])) if isinstance(n, ast.Name)}
+        known = (n for n in sorted(used) if inspect.isfunction(getattr(launching, n, None)))
+        pending += [n for n in known if n not in found and n not in pending]
+    return list(found.values())
+
+
+def _tree(function: Any) -> ast.Module:
+    return ast.parse(inspect.getsource(function))
 
 
 def _imports(module: ModuleType, text: str) -> list[str]:
