@@ -95,10 +95,10 @@ def recurrent(params: "{'W': f8[7, 4], 'b': f8[4]}", xs: "f8[n, 3]"):
     return np.sum(h * h)
 
 
-def block(x, gain, w):
-    centred = x - np.mean(x, axis=-1, keepdims=True)
-    spread = np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
-    h = np.tanh((centred / spread * gain) @ w)
+def block(x, s, w):
+    z = x - np.mean(x, axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean(z**2, axis=-1, keepdims=True) + 1e-5)
+    h = np.tanh((z / spread * s) @ w)
     return x + h * h
 
 
@@ -106,6 +106,6 @@ def residual(
     params: "[(f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d]), (f8[d], f8[d, d])]",
     x: "f8[n, d]",
 ):
-    for gain, w in params:
-        x = block(x, gain, w)
+    for s, w in params:
+        x = block(x, s, w)
     return np.sum(x * x)

@@ -20,8 +20,8 @@ GOALS = {
     **dict.fromkeys(COMPLAINTS, 0),
 }
 HELD = {
-    "lines for one of the primal's": 4.95,
-    "lines of a gradient for one of the primal's": 4.54,
+    "lines for one of the primal's": 4.92,
+    "lines of a gradient for one of the primal's": 4.5,
     "a launcher's statements for a CUDA kernel": 10.0,
     "invented names a statement": 0.23,
     "names told apart by nothing": 0,
@@ -30,9 +30,9 @@ HELD = {
     "reverse phases that quote nothing": 3,
     "names that end in _new, _next, _b to _g": 13,
     "+ -": 0,
-    "x = x + y": 9,
+    "x = x + y": 3,
     "products with a known 1": 3,
-    "lines over 88 columns": 47,
+    "lines over 88 columns": 42,
     "sizes of computed arrays": 0,
     "adjoints outside of `# reverse`": 0,
     "_ that is read": 0,

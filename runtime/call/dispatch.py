@@ -185,7 +185,10 @@ class Dispatcher(FirstCalls):
             if program is None:
                 if unlike:
                     raise OwnProgramsNeeded
-                (make or self.make)(request, full)
+                with making:
+                    renamed = plan.rename(full, sizes, self.root)
+                if not renamed:
+                    (make or self.make)(request, full)
             elif program.abridged and make is None:
                 with making:
                     plan.programs.pop(full, None)

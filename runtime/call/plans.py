@@ -107,6 +107,21 @@ class Plan:
             values += tuple([(i, memory_of(leaves[i])) for i in sorted(self.memory)])
         return Key(self.leaves, values, pinned, written, chosen)
 
+    def rename(self, full: Key, sizes: dict[str, int], function: Any) -> bool:
+        """Let a program that was made before another one chose have the key of a call it is for.
+
+        False if there is none. A key has all choices of the plan; a program made some of them.
+        """
+        known = {**(self.captured_sizes(function) or {}), **sizes} if self.captures else sizes
+        for key, program in self.programs.items():
+            asked = program.traced.choices.items()
+            chose = key[:-1] == full[:-1] and len(key[-1]) < len(full[-1])
+            if chose and all(is_small_product(c, known) == chosen for c, chosen in asked):
+                del self.programs[key]
+                self.programs[full] = program
+                return True
+        return False
+
     def note_signs(self, traced: Traced) -> None:
         """Take in of what the signs are taken for granted that a program does not have."""
         asked = (d for d in traced.assumptions if d.symbols() & traced.builder.dims.integers.keys())

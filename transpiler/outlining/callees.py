@@ -57,7 +57,7 @@ class Callee:
         self.sizes = [v for v in outside if _axis(self.builder, v, outside) is not None]
         self.given = [v for v in outside if v not in self.sizes]
         self.floats = _differing([p.form.floats for p in parts])
-        self.renamings = [p.renaming_of(self.model) for p in parts[1:]]
+        self.renamings = [p.form.renaming_of(self.model.form) for p in parts[1:]]
         self.function = self._function()
         arrays = [self.definitions[r] for r in self.results if r.type.ndim]
         self.primitive = FunctionCall(self.function, any(map(_may_share_memory, arrays)))

@@ -70,7 +70,7 @@ def _corresponds(
     if isinstance(s, Apply) and isinstance(here, Apply) and s.primitive is not here.primitive:
         return False
     one, other = former.part([s]), former.part([here])
-    if one.text != other.text or one[2:] != other[2:]:
+    if one.text != other.text or one.floats != other.floats or other.renaming_of(one):
         return False
     lost = {o for t in missing for o in t.outs}
     pairs = list(zip(one.values, other.values, strict=True))

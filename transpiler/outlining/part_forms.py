@@ -19,14 +19,26 @@ from calque.transpiler.ir.dims import Dims
 from calque.transpiler.ir.statement_forms import Former
 from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 
+Renaming = dict[str, DimLike]  # of the symbols of one part, by those of an equal one
+
 
 class PartForm(NamedTuple):
-    """A key that is equal for equal parts; their values, symbols of sizes, and floats, in order."""
+    """A key that is equal for equal parts; their values, symbols of sizes, and floats, in order.
+
+    ``inner`` are the symbols of what is made within: counters of loops, sizes of masks.
+    """
 
     text: tuple[Any, ...]
     values: tuple[Var, ...]
     symbols: tuple[str, ...]
     floats: tuple[float, ...]
+    inner: frozenset[str]
+
+    def renaming_of(self, model: PartForm) -> Renaming:
+        """The sizes of arguments here that stand for symbols of an equal form."""
+        pairs = zip(model.symbols, self.symbols, strict=True)
+        differing = ((a, b) for a, b in pairs if a != b)
+        return {a: symbol(b) for a, b in differing if not (a in model.inner and b in self.inner)}
 
 
 class PartFormer(Former):
@@ -42,7 +54,13 @@ class PartFormer(Former):
         """The form of statements."""
         self._symbols, self._floats = {}, []
         text, values = self.form(statements)
-        return PartForm(text, values, tuple(self._symbols), tuple(self._floats))
+        symbols, floats = tuple(self._symbols), tuple(self._floats)
+        made = core.defined_vars(Block([*statements]))
+        self._symbols = {}
+        for v in values:
+            if v not in made:
+                self._type_of(v)
+        return PartForm(text, values, symbols, floats, frozenset(symbols) - self._symbols.keys())
 
     def _type_of(self, var: Var) -> Any:
         """The type of a value, and what is known of its memory or of the size that it is."""
@@ -53,14 +71,12 @@ class PartFormer(Former):
         return t.dtype.str, t.weak, tuple(map(self._size, t.dims)), contiguous, known
 
     def _size(self, dim: DimLike) -> Any:
-        """A dimension, in which sizes of arguments are told by their first occurrence."""
+        """A dimension, in which symbols are told by their first occurrence."""
         dim = self.builder.dims.resolve(dim)
         return (dim.const, *map(self._term, dim.terms)) if isinstance(dim, Dim) else dim
 
     def _term(self, term: tuple[str, int]) -> Any:
         name, coefficient = term
-        if name not in self.builder.dims.arguments:
-            return name, coefficient
         return self._symbols.setdefault(name, len(self._symbols)), coefficient
 
     def _atom(self, atom: Atom) -> Any:
@@ -74,9 +90,6 @@ def place_of(s: Statement, generated: bool) -> Any:
     """The line of the user's that a statement comes from."""
     o = s.origin
     return None if o is None else (o.file, o.statement_line or o.line, o.function, o.note, o.rule)
-
-
-Renaming = dict[str, DimLike]  # of the symbols of one part, by those of an equal one
 
 
 @dataclass(eq=False)
@@ -97,17 +110,16 @@ class Occurrence:
         """The number of each value: equal for what is the same value in all occurrences."""
         return {v: k for k, v in enumerate(self.form.values)}
 
-    def renaming_of(self, model: Occurrence) -> Renaming:
-        """The sizes here that stand for symbols of an equal part."""
-        pairs = zip(model.form.symbols, self.form.symbols, strict=True)
-        return {a: symbol(b) for a, b in pairs if a != b}
-
 
 def may_be_renamed(builder: Builder, names: Renaming) -> bool:
-    """True if what is known of sizes is known of those that stand in their place, too."""
-    if not names:
-        return True
+    """True if what is known of sizes is known of those that stand in their place, too.
+
+    Of what is made outside of the parts, only sizes of arguments are told by nothing else.
+    """
     dims = builder.dims
+    theirs = {s for d in names.values() for s in dim_symbols(d)}
+    if not dims.arguments.issuperset(names.keys() | theirs):
+        return False
     pairs = [*builder.compared, *builder.spread, *map(frozenset, builder.doubted)]
     tangled = {s for pair in pairs for d in pair for s in dim_symbols(d)} | dims.exact.keys()
     if not tangled.isdisjoint(names):

@@ -167,7 +167,9 @@ class _Sharing:
             if len({s.phase for s in statements}) == 1:
                 part = Occurrence(start, statements, self.former.part(statements))
                 alike = by_form.setdefault(part.form.text, [])
-                if not alike or may_be_renamed(self.builder, part.renaming_of(alike[0])):
+                if not alike or may_be_renamed(
+                    self.builder, part.form.renaming_of(alike[0].form)
+                ):
                     alike.append(part)
         return [parts for parts in by_form.values() if len(parts) > 1]
 

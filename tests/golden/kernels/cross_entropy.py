@@ -12,7 +12,8 @@ from numba import prange
 
 @kernel
 def cross_entropy_grad_kernel(
-    logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal, logits_bar
+    logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal,
+    logits_bar
 ):
     # forward and reverse
     for i in prange(logits.shape[0]):
@@ -87,6 +88,7 @@ def cross_entropy_grad_jit(logits, targets):
     sum_logits_equal = np.empty((logits.shape[0], 1), dtype=np.int64)
     logits_bar = np.empty((logits.shape[0], logits.shape[1]))
     cross_entropy_grad_kernel(
-        logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal, logits_bar
+        logits, targets, max_logits, exp_shifted, sum_exp_shifted, sum_logits_equal,
+        logits_bar
     )
     return logits_bar

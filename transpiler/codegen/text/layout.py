@@ -17,6 +17,7 @@ with warnings.catch_warnings():  # the import asks for ast.Num, of which Python 
     import astor
 
 WIDTH = 98
+LISTED = 88  # columns of names in a list, which a reader goes through one by one
 _MARK = re.compile(r"^(\s*)note_(\d+)_$")
 _PLAIN = re.compile(r"[\w.]+(\[\w+\])*,?\s*$")  # names, numbers and parts of arguments
 _OPERATORS = (" or ", " and ", " + ", " - ", " * ", " / ", " @ ")
@@ -227,11 +228,13 @@ def _parenthesized(line: str, indent: str) -> list[str]:
 
 def _split(text: str, indent: str) -> list[str]:
     """The text between brackets as lines: one, or split at commas, operators or inner brackets."""
-    if len(indent + text) <= WIDTH:
+    if len(indent + text) <= LISTED:
         return [indent + text]
     parts = _at_depth_zero(text, [", "])
     if len(parts) > 1 and all(map(_PLAIN.match, parts)):
-        return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+        return textwrap.wrap(text, LISTED, initial_indent=indent, subsequent_indent=indent)
+    if len(indent + text) <= WIDTH:
+        return [indent + text]
     if len(parts) > 1:
         lines: list[str] = []
         for k, part in enumerate(parts):
