@@ -24,10 +24,12 @@ from scipy.special import logsumexp, softmax
 import calque
 
 TESTS = Path(__file__).parent.parent / "tests"
-sys.path.insert(0, str(TESTS))
+sys.path[:0] = [str(TESTS), str(Path(__file__).parent)]
 
 from cuda_emulator import nvrtc, standin  # noqa: E402
 from cuda_emulator.running import code_of, to_device, to_host  # noqa: E402
+from gpu import heat_3d  # noqa: E402
+from gpu_checks import lowest, normalized  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "gpu_static.md"
 GOLDEN = TESTS / "golden_cuda"
@@ -133,15 +135,6 @@ def of_memory(tiny: bool) -> list[str]:
     return lines
 
 
-def heat_3d(u, steps):
-    for _ in range(steps):
-        inner = u[1:-1, 1:-1, 1:-1]
-        rows = u[:-2, 1:-1, 1:-1] + u[2:, 1:-1, 1:-1] + u[1:-1, :-2, 1:-1] + u[1:-1, 2:, 1:-1]
-        change = rows + u[1:-1, 1:-1, :-2] + u[1:-1, 1:-1, 2:] - 6.0 * inner
-        u[1:-1, 1:-1, 1:-1] = inner + 0.1 * change
-    return np.sum(u * u)
-
-
 def entropy(logits, targets):
     return np.mean(logsumexp(logits, axis=1) - np.sum(targets * logits, axis=1))
 
@@ -150,18 +143,6 @@ def without_stop(logits, targets):
     shifted = logits - np.max(logits, axis=1, keepdims=True)
     log_norm = np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))
     return -np.mean(np.sum(targets * (shifted - log_norm), axis=1))
-
-
-def normalized(x):
-    centered = x - np.mean(x, axis=1, keepdims=True)
-    return centered / np.sqrt(np.mean(centered * centered, axis=1, keepdims=True) + 1e-3)
-
-
-def lowest(x):
-    best = x[0]
-    for i in range(1, x.size):
-        best = min(best, x[i])
-    return best
 
 
 def programs(tiny: bool) -> dict[str, tuple[Any, tuple[Any, ...], float]]:

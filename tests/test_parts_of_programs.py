@@ -1,4 +1,4 @@
-"""What makes parts of a program equal: flow of values, sizes, what is assumed of them, floats."""
+"""Equality of parts of a program: flow of values, sizes, what is assumed of these, floats."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def traced_stack(ws, x):
 
 
 def test_an_index_is_inside_in_every_part() -> None:
-    """What is assumed of the sizes of the first part is asked of those of the others."""
+    """A condition on the sizes of the first part is one on those of the others."""
     x, fn = RNG.normal(size=(N, N)), calque.jit(traced_stack)
     wide, narrow = layers(N, N + 3, N + 1, N + 2), layers(N, N + 3, N + 1, N - 4)
     np.testing.assert_allclose(fn(wide, x), traced_stack(wide, x), rtol=1e-12)

@@ -292,3 +292,20 @@ def tell_apart(values: Iterable[Var]) -> None:
         if count > 1:
             for place, value in enumerate(v for v in named if v.name == name):
                 value.name = f"{name}_{place}"
+
+
+def apart(taken: Iterable[str], wishes: Iterable[str]) -> list[str]:
+    """Names that are all different: the wishes, or like them.
+
+    >>> apart({"x"}, ["x", "y", "y"])
+    ['x_2', 'y', 'y_2']
+    """
+    used, made = set(taken), list[str]()
+    for wish in wishes:
+        stem = wish if wish.isidentifier() else "value"
+        name, k = stem, 2
+        while name in used:
+            name, k = f"{stem}_{k}", k + 1
+        used.add(name)
+        made.append(name)
+    return made

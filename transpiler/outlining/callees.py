@@ -12,6 +12,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Atom, Block, Function, Parameter, Slot, Statement, Var
 from calque.transpiler.ir.effects import is_size
+from calque.transpiler.ir.naming import apart
 from calque.transpiler.ir.phases import answers
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import type_of_constant
@@ -124,7 +125,7 @@ class Callee:
             put_in(floats, made.statements)
         function.body = Block([*block.statements, *made.statements], made.results)
         for v, inner in mapping.items():
-            if isinstance(inner, Var) and v.name and v in self.model.numbers:
+            if isinstance(inner, Var) and v.name and v in self.model.numbers and v not in params:
                 inner.name = self._name(v)
         for v, out in zip(self.results, made.results, strict=True):
             out.name = names[v]
@@ -269,20 +270,3 @@ def _common(names: Sequence[str]) -> str:
     stems = Counter("_".join(w for w in n.split("_") if not w.isdigit()) for n in names)
     stem, count = stems.most_common(1)[0]
     return stem if stem and count > 1 else names[0]
-
-
-def apart(taken: set[str], wishes: Sequence[str]) -> list[str]:
-    """Names that are all different: the wishes, or like them.
-
-    >>> apart({"x"}, ["x", "y", "y"])
-    ['x_2', 'y', 'y_2']
-    """
-    used, made = set(taken), list[str]()
-    for wish in wishes:
-        stem = wish if wish.isidentifier() else "value"
-        name, k = stem, 2
-        while name in used:
-            name, k = f"{stem}_{k}", k + 1
-        used.add(name)
-        made.append(name)
-    return made

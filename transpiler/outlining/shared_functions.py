@@ -19,6 +19,7 @@ same lines of the user's. What the caller reads is a result: in a derivative, wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeGuard
 
@@ -27,6 +28,7 @@ from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import Apply, Block, Function, Statement, Var
 from calque.transpiler.ir.effects import has_effects, is_size, is_store
 from calque.transpiler.ir.phases import answers
+from calque.transpiler.ir.types import DimLike
 from calque.transpiler.outlining.callees import BlockUses, Callee
 from calque.transpiler.outlining.last_parts import last_part
 from calque.transpiler.outlining.part_forms import Occurrence, PartFormer, may_be_renamed, place_of
@@ -197,15 +199,17 @@ class _Sharing:
         return _is_size_of_axis(s) and self._argument_of(s) is not None
 
     def _argument_of(self, s: Apply) -> tuple[Var, int] | None:
-        resolve = self.builder.dims.resolve
         size = self.builder.dim_values.get(s.out)
-        if size is None:
-            return None
-        for var in self.function.params:
-            for axis, own in enumerate(var.type.dims):
-                if resolve(own) == resolve(size):
-                    return var, axis
-        return None
+        return None if size is None else self._axes.get(self.builder.dims.resolve(size))
+
+    @cached_property
+    def _axes(self) -> dict[DimLike, tuple[Var, int]]:
+        """The first argument, and its axis, of each size."""
+        axes = ((v, k) for v in self.function.params for k in range(v.type.ndim))
+        found: dict[DimLike, tuple[Var, int]] = {}
+        for v, k in axes:
+            found.setdefault(self.builder.dims.resolve(v.type.dims[k]), (v, k))
+        return found
 
     def _read_sizes_first(self) -> list[Statement]:
         """The statements that read sizes of arguments, from the arguments themselves."""

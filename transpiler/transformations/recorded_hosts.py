@@ -14,6 +14,7 @@ from calque.transpiler.ir import core, pytrees
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Block, Function, Parameter, Var
 from calque.transpiler.ir.dead_code import remove_dead_code
+from calque.transpiler.ir.naming import apart
 from calque.transpiler.ir.rewrite import inlined
 from calque.transpiler.ir.types import ArrayType
 from calque.transpiler.primitives.base import operand
@@ -115,9 +116,5 @@ def _word(function: Any, k: int) -> str:
 
 def _name(program: Function) -> None:
     """Give each parameter a name of its own."""
-    taken: set[str] = set()
-    for var in program.params:
-        wish = var.name or "value"
-        made = next(w for w in (wish, *(f"{wish}_{k}" for k in range(1, 10_000))) if w not in taken)
-        taken.add(made)
-        program.signature.append(Parameter(made, var))
+    names = apart((), [var.name or "value" for var in program.params])
+    program.signature += map(Parameter, names, program.params)
