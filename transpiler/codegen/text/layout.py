@@ -232,7 +232,7 @@ def _split(text: str, indent: str) -> list[str]:
         return [indent + text]
     parts = _at_depth_zero(text, [", "])
     if len(parts) > 1 and all(map(_PLAIN.match, parts)):
-        return textwrap.wrap(text, LISTED, initial_indent=indent, subsequent_indent=indent)
+        return _listed(text, indent)
     if len(indent + text) <= WIDTH:
         return [indent + text]
     if len(parts) > 1:
@@ -253,6 +253,18 @@ def _split(text: str, indent: str) -> list[str]:
                     filled.append(indent + operator.lstrip() + part)
             return [line for one in filled for line in wrapped_inside(one)]
     return wrapped_inside(indent + text)
+
+
+def _listed(text: str, indent: str) -> list[str]:
+    """Names as lines, none of which is cut."""
+    return textwrap.wrap(
+        text,
+        LISTED,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _generator(text: str) -> bool:

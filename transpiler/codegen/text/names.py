@@ -19,6 +19,7 @@ from calque.transpiler.codegen.text.telling_apart import (
     NamedVersions,
     counted,
     function_of,
+    short,
 )
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, Atom, For, Var
@@ -151,7 +152,9 @@ class Names:
         others += self._elsewhere(group, wish)
         if group in self._along and wish in _COUNTERS:
             others = [*_COUNTERS[_COUNTERS.index(wish) + 1 :]]
-        apart = self._versions.of_the_user(group, wish, self._functions.get(wish, set()))
+        apart = short(
+            self._versions.of_the_user(group, wish, self._functions.get(wish, set())), wish
+        )
         self._named_so[wish] += 1
         last = itertools.chain(self._inner(group, wish), counted(wish, self._named_so[wish]))
         own = (*others, wish) if wish in SUMS else (wish, *others)
@@ -276,7 +279,7 @@ class Names:
         if word and isinstance(made, Apply):
             whole = told(made, self._named, self.program.definition)
             elements += [whole] if whole and len(whole) <= LONGEST else []
-        apart = self._versions.of_ours(group, wish, self._functions.get(wish, set()))
+        apart = short(self._versions.of_ours(group, wish, self._functions.get(wish, set())), wish)
         ahead = self._versions.of_versions(group, wish)
         tail = itertools.chain(ahead, letters, (wish, *elements), apart, counted(wish, 2))
         ranks = {v.type.ndim for v in self._versions.members(group)}

@@ -24,6 +24,7 @@ _OF_LANES = re.compile(r"(?:^|_)(lanes_(.+))$")
 SUMS = ("total", "found")  # what sums are called where the user has no name for them
 _SIGNS = {"plus": "", "minus": "minus_"}
 _LONGEST = LONGEST + 8
+_FURTHER = 12  # letters that tell a long name apart
 _FARTHEST = 12  # operands within a statement
 
 Given = Callable[[Var], "str | None"]  # the name that a value has in the text so far
@@ -308,6 +309,16 @@ class NamedVersions:
                     yield atom
                 else:
                     pending.append(atom)
+
+
+def short(names: Iterator[str], wish: str) -> Iterator[str]:
+    """The names that are not much longer than the ``wish`` that they tell apart.
+
+    >>> [*short(iter(["y_where_x", "y_where_" + 9 * "some_"]), "y")]
+    ['y_where_x']
+    """
+    longest = max(_LONGEST, len(wish) + _FURTHER)
+    return (name for name in names if len(name) <= longest)
 
 
 def counted(wish: str, number: int) -> Iterator[str]:
