@@ -150,6 +150,8 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "axis_name": axis_name,
     "axis_size": optional(at_least(0)),
     "chunk_size": optional(at_least(1)),
+    "mode": one_of(None, "forward", "reverse"),
+    "format": one_of("csr", "csc", "coo", "dense"),
     **dict.fromkeys(("axis", "scatter_dimension", "split_axis", "concat_axis"), whole),
     "every": every,
     "seed": at_least(0, "an int that is not negative"),

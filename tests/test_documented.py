@@ -16,7 +16,7 @@ import pytest
 
 import calque
 
-NAMESPACES = [calque, calque.random, calque.tree]
+NAMESPACES = [calque, calque.random, calque.sparse, calque.tree]
 QUOTED = re.compile(r"``(.+?)``", re.DOTALL)
 
 

@@ -25,14 +25,14 @@ ROOT = Path(calque.__file__).resolve().parent
 TRANSPILER = (
     *("late", "errors", "forking", "prng", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "loops.bounds", "loops.accesses", "loops.dependence", "loops.products", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
-    *("transformations", "loops", "memory", "outlining"),
+    *("sparsity", "transformations", "loops", "memory", "outlining"),
     *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "kernel_passes", "pipeline", "texts"),
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
     *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "inner", "custom"),
-    *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "check", "saving", "interpreted", "random"),
+    *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "sparse", "check", "saving", "interpreted", "random"),
     "scipy_twins",
 )
 LAYERS = (

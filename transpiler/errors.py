@@ -216,6 +216,10 @@ class SpecError(CalqueError, ValueError):
     """A type specification such as ``f8[n,3]`` that cannot be read, or is missing."""
 
 
+class SparsityUndecided(CalqueError, ValueError):
+    """A program whose sparsity pattern depends on more than the sizes of its arguments."""
+
+
 class NestedTooDeeply(CalqueError, ValueError):
     """A list, a tuple or a dict that holds itself, or thousands of others, one within the other."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from calque.runtime.outside import outside
 from calque.runtime.tracebacks import hide_own_frames
 from calque.transpiler.errors import NestedTooDeeply, NotDifferentiable, WrongDerivative
 from calque.transpiler.ir import pytrees
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.runtime.check import of_matrices
+else:
+    of_matrices = Late("calque.runtime.check.of_matrices")
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
 
     By each argument, forward mode is compared with reverse mode (the dot-product test,
     ``<w, J v> = <J' w, v>`` for random v and w) and with differences. Where they disagree, every
-    statement of ``fn`` is tested by itself, at the values it had in this call.
+    statement of ``fn`` is tested by itself, at the values it had in this call. Of a sparse
+    derivative, products with its matrix are compared so.
 
     Returns a report, to print. Raises WrongDerivative (an AssertionError) that shows the line, and
     NotDifferentiable where no argument is of a floating dtype.
@@ -110,11 +117,12 @@ def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Rep
         raise naming(error, "check", fn, (args, {})) from None
     names = _names(fn, args)
     owners = [k for k, arg in enumerate(args) for _ in pytrees.flatten(arg)[0]]
-    modes = _modes(fn, structure)
+    sparse: Any = fn if hasattr(fn, "calque_program") else None  # of which the matrix is tested
+    modes = of_matrices.modes_of(sparse, structure) if sparse else _modes(fn, structure)
     rows = []
     for index, name in enumerate(names):
         moving = {k for k, x in enumerate(leaves) if owners[k] == index and is_float(x)}
-        if moving:
+        if moving and (not sparse or index in sparse.argnums):
             rows.append((name, worst(modes, leaves, moving, seed)))
     if not rows:
         raise NotDifferentiable(
@@ -124,7 +132,8 @@ def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Rep
     report = Report(tuple(rows))
     if report.agrees:
         return report
-    return Report(report.rows, tuple(find_faults(fn, private_copies(args), seed)))
+    function = sparse.function if sparse else fn
+    return Report(report.rows, tuple(find_faults(function, private_copies(args), seed)))
 
 
 def _names(fn: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:

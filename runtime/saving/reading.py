@@ -51,6 +51,7 @@ _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user ask
 def _as_transformed(fn: Any) -> Transformed:
     if isinstance(fn, BoundTransformed):
         return fn.unbound()
+    fn = getattr(fn, "calque_program", fn)  # of a sparse derivative: what computes its entries
     if not callable(fn):
         raise TypeError(f"fn must be a function, and is {shown(fn)}")
     return fn if isinstance(fn, Transformed) else Transformed("identity", fn)

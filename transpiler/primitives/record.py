@@ -47,6 +47,7 @@ class Primitive:
     linear_in: tuple[int, ...] = ()
     nondifferentiable: bool = False  # the derivative is zero wherever there is one
     guard: Callable[..., Any] | None = None  # where a result is zero for sure: see guards.py
+    reached: Callable[..., Any] | None = None  # see transpiler/sparsity/rules.py
     simplify: Callable[..., Any] | None = None  # simplify(builder, args, params) -> Array or None
     on_arrays: Callable[..., Any] | None = None  # what a function of Python numbers stands for
 

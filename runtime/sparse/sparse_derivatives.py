@@ -1,0 +1,490 @@
+"""Sparse Jacobians and Hessians: coloured once, computed by one batched program, given to SciPy."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from calque.runtime.api import jit, value_and_grad
+from calque.runtime.options import checked
+from calque.runtime.sparse import programs
+from calque.runtime.sparse.coloring import ColoredPattern, colored, colored_symmetric
+from calque.runtime.sparse.detecting import Detected, detect
+from calque.runtime.sparse.patterns import SparsityPattern
+from calque.runtime.trees import tree_leaves, tree_structure, tree_unflatten
+
+Argnums = int | Sequence[int]
+Make = Callable[[Sequence[Any]], tuple[ColoredPattern, Detected | None]]
+
+
+class SparseDerivative:
+    """A Jacobian or Hessian, as a function that gives sparse matrices of one pattern.
+
+    A call takes the arguments of the function, in the sizes of the example, and gives the matrix in
+    ``format``; the index arrays are the same in every call. ``coloring`` is by what it is computed,
+    ``sparsity`` its pattern. Made by ``jacobian``, ``hessian`` and their kin.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        make: Make,
+        args: Sequence[Any],
+        argnums: tuple[int, ...],
+        gives: Callable[[Any, Any, Any], Any],
+        format: str = "csr",
+        chunk_size: int | None = None,
+    ):
+        self.function, self.argnums = function, argnums  # which gives (value, aux)
+        self._made = make
+        self._format, self._chunk_size, self._gives = format, chunk_size, gives
+        self._prepare(args)
+
+    @property
+    def sparsity(self) -> SparsityPattern:
+        """The pattern of the matrices."""
+        return self.coloring.sparsity
+
+    def _prepare(self, args: Sequence[Any]) -> None:
+        self.coloring, self._detected = self._made(args)
+        self._shapes = _shapes(args)
+        coloring, chosen = self.coloring, tuple(args[k] for k in self.argnums)
+        by, like = programs.by_tangents, chosen
+        if coloring.mode == "reverse":
+            by, like = programs.by_cotangents, self.function(*args)[0]
+        colors = _in_structure(coloring.colors, like)
+        numbers = _in_rows(coloring.num_colors, self._chunk_size)
+        entries = by(self.function, self.argnums, colors, numbers, coloring.places)
+        name = getattr(self.function, "__name__", "")
+        entries.__name__ = f"{name if name.isidentifier() else 'sparse'}_entries"
+        self.calque_program = jit(entries)
+
+    def __call__(self, *args: Any) -> Any:
+        """The matrix at these arguments; with its value and aux where these are asked for."""
+        matrix, value, aux = self.computed(args)
+        if self._format == "dense":
+            matrix = matrix.toarray()
+        elif self._format != "csr":
+            matrix = matrix.asformat(self._format)
+        return self._gives(matrix, value, aux)
+
+    def computed(self, args: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """The matrix as compressed sparse rows, and the value and aux of the function."""
+        from scipy.sparse import csr_array
+
+        if not self._serves(args):
+            self._prepare(args)
+        (value, aux), data = self.calque_program(*args)
+        pattern = self.sparsity
+        matrix = csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+        matrix.has_canonical_format = True
+        return matrix, value, aux
+
+    def _serves(self, args: Sequence[Any]) -> bool:
+        """True if the pattern is that of these arguments, too."""
+        known = self._detected
+        return _shapes(args) == self._shapes and (known is None or known.serves(args))
+
+    def __repr__(self) -> str:
+        name = getattr(self.function, "__name__", "function")
+        return f"<sparse derivative of {name}: {self.coloring!r}>"
+
+
+def jacobian(
+    fun: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    mode: str | None = None,
+    chunk_size: int | None = None,
+    sparsity: Any = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """The function that gives the sparse Jacobian of ``fun``, in the sizes of ``args``.
+
+    The Jacobian has a row for each number of the result and a column for each number of the
+    arguments that ``argnums`` chooses, an int or several, both in the order of ``ravel_pytree``.
+    Its pattern is detected once, for all inputs of these sizes, and its columns (``mode``
+    "forward") or rows ("reverse"; None: what needs fewer) are coloured. ``chunk_size`` bounds how
+    many colours are computed at a time; ``sparsity`` is the pattern where it is known: a matrix, or
+    a SparsityPattern. ``format`` is "csr", "csc", "coo" or "dense". With ``has_aux``, ``fun``
+    returns ``(value, aux)``, and the function ``(jacobian, aux)``. Warns with DenseBlockWarning of
+    operations whose pattern is not known, and raises SparsityUndecided where the sizes within the
+    program depend on the inputs.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> jac = jacobian(lambda x: x[1:] * x[:-1], x)
+    >>> jac(x).toarray()
+    array([[2., 1., 0.],
+           [0., 3., 2.]])
+    """
+    gives = _with_aux if has_aux else _alone
+    options = {"chunk_size": chunk_size, "format": format, "mode": mode}
+    return _jacobian("jacobian", fun, args, argnums, has_aux, sparsity, gives, options)
+
+
+def value_and_jacobian(
+    fun: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    mode: str | None = None,
+    chunk_size: int | None = None,
+    sparsity: Any = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """The function that gives ``(value, jacobian)``; with aux ``((value, aux), jacobian)``.
+
+    Parameters, ``fun``, ``args``, ``argnums``, ``has_aux``, ``mode``, ``chunk_size``, ``sparsity``
+    and ``format``, are those of ``jacobian``.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> value, matrix = value_and_jacobian(lambda x: x[1:] * x[:-1], x)(x)
+    >>> value, matrix.nnz
+    (array([2., 6.]), 4)
+    """
+    gives = _with_value_and_aux if has_aux else _with_value
+    options = {"chunk_size": chunk_size, "format": format, "mode": mode}
+    return _jacobian("value_and_jacobian", fun, args, argnums, has_aux, sparsity, gives, options)
+
+
+def hessian(
+    fun: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    sparsity: Any = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """The function that gives the sparse Hessian of ``fun``, which returns a number.
+
+    Its pattern is that of the gradient's Jacobian, its colours are those of a star colouring: fewer
+    than the Jacobian's, because of two symmetric entries one is computed.
+    Parameters, ``fun``, ``args``, ``argnums``, ``has_aux``,
+    ``chunk_size``, ``sparsity`` and ``format``, are those of
+    ``jacobian``, and so are warnings and errors.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> hessian(lambda x: np.sum(x[1:] * x[:-1] ** 2), x)(x).toarray()
+    array([[4., 2., 0.],
+           [2., 6., 4.],
+           [0., 4., 0.]])
+    """
+    gives = _with_aux_of_gradient if has_aux else _alone
+    options = {"chunk_size": chunk_size, "format": format}
+    return _hessian("hessian", fun, args, argnums, has_aux, sparsity, gives, options)
+
+
+def value_and_hessian(
+    fun: Callable[..., Any],
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    sparsity: Any = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """The function that gives ``(value, hessian)``; with ``has_aux``, ``((value, aux), hessian)``.
+
+    Parameters, ``fun``, ``args``, ``argnums``, ``has_aux``, ``chunk_size``, ``sparsity`` and
+    ``format``, are those of ``jacobian``.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0])
+    >>> value, matrix = value_and_hessian(lambda x: x[0] * x[1], x)(x)
+    >>> value, matrix.nnz
+    (np.float64(2.0), 2)
+    """
+    gives = _with_value_and_aux_of_gradient if has_aux else _with_value_of_gradient
+    options = {"chunk_size": chunk_size, "format": format}
+    return _hessian("value_and_hessian", fun, args, argnums, has_aux, sparsity, gives, options)
+
+
+def jacobian_sparsity(
+    fun: Callable[..., Any], *args: Any, argnums: Argnums = 0, has_aux: bool = False
+) -> SparsityPattern:
+    """The pattern of the Jacobian of ``fun``, for all inputs in the sizes of ``args``.
+
+    Parameters, ``fun``, ``args``, ``argnums`` and ``has_aux``, are those of ``jacobian``, and so
+    are warnings and errors.
+
+    >>> import numpy as np
+    >>> pattern = jacobian_sparsity(lambda x: x[1:] - x[:-1], np.zeros(4))
+    >>> pattern.shape, pattern.rows.tolist(), pattern.cols.tolist()
+    ((3, 4), [0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 3])
+    """
+    pair, numbers = _taken("jacobian_sparsity", fun, args, argnums, has_aux)
+    return detect(_first(pair), args, numbers).pattern
+
+
+def hessian_sparsity(
+    fun: Callable[..., Any], *args: Any, argnums: Argnums = 0, has_aux: bool = False
+) -> SparsityPattern:
+    """The pattern of the Hessian of ``fun``, for all inputs in the sizes of ``args``.
+
+    Parameters, ``fun``, ``args``, ``argnums`` and ``has_aux``, are those of ``jacobian``, and so
+    are warnings and errors.
+
+    >>> import numpy as np
+    >>> hessian_sparsity(lambda x: np.sum(x[1:] * x[:-1]), np.zeros(3)).nnz
+    4
+    """
+    pair, numbers = _taken("hessian_sparsity", fun, args, argnums, has_aux)
+    return detect(_first(_gradient(pair, numbers)), args, numbers).pattern.symmetric()
+
+
+def jacobian_coloring(
+    fun: Any, *args: Any, argnums: Argnums = 0, has_aux: bool = False, mode: str | None = None
+) -> ColoredPattern:
+    """The colours of a Jacobian's columns or rows; ``fun`` is a function, or a pattern.
+
+    Parameters, ``args``, ``argnums``, ``has_aux`` and ``mode``, are those of ``jacobian``.
+
+    >>> import numpy as np
+    >>> coloring = jacobian_coloring(np.eye(3) + np.eye(3, k=1))
+    >>> coloring.num_colors, coloring.colors.tolist(), coloring.mode
+    (2, [0, 1, 0], 'forward')
+    """
+    mode = checked("jacobian_coloring", mode=mode)["mode"]
+    return colored(_pattern(jacobian_sparsity, fun, args, argnums, has_aux), mode)
+
+
+def hessian_coloring(
+    fun: Any, *args: Any, argnums: Argnums = 0, has_aux: bool = False
+) -> ColoredPattern:
+    """The star colouring of a Hessian; ``fun`` is a function, or a pattern.
+
+    Parameters, ``args``, ``argnums`` and ``has_aux``, are those of ``hessian``.
+
+    >>> import numpy as np
+    >>> hessian_coloring(np.eye(4) + np.eye(4, k=1)).num_colors
+    3
+    """
+    return colored_symmetric(_pattern(hessian_sparsity, fun, args, argnums, has_aux))
+
+
+def jacobian_from_coloring(
+    fun: Callable[..., Any],
+    coloring: ColoredPattern,
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """``jacobian(fun, *args)`` with colours that are known: saved ones, or another function's.
+
+    ``coloring`` has a mode "forward" or "reverse". Other parameters, ``fun``, ``args``,
+    ``argnums``, ``has_aux``, ``chunk_size`` and ``format``, are those of ``jacobian``.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> coloring = jacobian_coloring(np.eye(3))
+    >>> jacobian_from_coloring(lambda x: x**2, coloring, x)(x).toarray().diagonal()
+    array([2., 4., 6.])
+    """
+    pair, numbers = _taken("jacobian_from_coloring", fun, args, argnums, has_aux)
+    options = checked("jacobian_from_coloring", chunk_size=chunk_size, format=format)
+    gives = _with_aux if has_aux else _alone
+    make = functools.partial(_given, coloring)
+    return SparseDerivative(pair, make, args, numbers, gives, **options)
+
+
+def hessian_from_coloring(
+    fun: Callable[..., Any],
+    coloring: ColoredPattern,
+    *args: Any,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    format: str = "csr",
+) -> SparseDerivative:
+    """``hessian(fun, *args)`` with the colours of a ``coloring`` that is known.
+
+    Other parameters, ``fun``, ``args``, ``argnums``, ``has_aux``, ``chunk_size`` and ``format``,
+    are those of ``hessian``.
+
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> coloring = hessian_coloring(np.eye(3))
+    >>> hessian_from_coloring(lambda x: np.sum(x**2), coloring, x)(x).toarray().diagonal()
+    array([2., 2., 2.])
+    """
+    pair, numbers = _taken("hessian_from_coloring", fun, args, argnums, has_aux)
+    options = checked("hessian_from_coloring", chunk_size=chunk_size, format=format)
+    gives = _with_aux_of_gradient if has_aux else _alone
+    make = functools.partial(_given, coloring)
+    return SparseDerivative(_gradient(pair, numbers), make, args, numbers, gives, **options)
+
+
+def _jacobian(
+    owner: str,
+    fun: Any,
+    args: Sequence[Any],
+    argnums: Any,
+    has_aux: Any,
+    sparsity: Any,
+    gives: Callable[[Any, Any, Any], Any],
+    options: dict[str, Any],
+) -> SparseDerivative:
+    pair, numbers = _taken(owner, fun, args, argnums, has_aux)
+    options = checked(owner, **options)
+    make = functools.partial(_colored_jacobian, pair, numbers, options.pop("mode"), sparsity)
+    return SparseDerivative(pair, make, args, numbers, gives, **options)
+
+
+def _hessian(
+    owner: str,
+    fun: Any,
+    args: Sequence[Any],
+    argnums: Any,
+    has_aux: Any,
+    sparsity: Any,
+    gives: Callable[[Any, Any, Any], Any],
+    options: dict[str, Any],
+) -> SparseDerivative:
+    pair, numbers = _taken(owner, fun, args, argnums, has_aux)
+    slopes = _gradient(pair, numbers)
+    make = functools.partial(_colored_hessian, slopes, numbers, sparsity)
+    return SparseDerivative(slopes, make, args, numbers, gives, **checked(owner, **options))
+
+
+# what a call gives: of the matrix, the value and aux
+
+
+def _alone(matrix: Any, value: Any, aux: Any) -> Any:
+    return matrix
+
+
+def _with_aux(matrix: Any, value: Any, aux: Any) -> Any:
+    return matrix, aux
+
+
+def _with_value(matrix: Any, value: Any, aux: Any) -> Any:
+    return value, matrix
+
+
+def _with_value_and_aux(matrix: Any, value: Any, aux: Any) -> Any:
+    return (value, aux), matrix
+
+
+def _with_aux_of_gradient(matrix: Any, value: Any, aux: Any) -> Any:
+    return matrix, aux[1]
+
+
+def _with_value_of_gradient(matrix: Any, value: Any, aux: Any) -> Any:
+    return aux[0], matrix
+
+
+def _with_value_and_aux_of_gradient(matrix: Any, value: Any, aux: Any) -> Any:
+    return aux, matrix
+
+
+# functions that return pairs
+
+
+def _taken(
+    owner: str, fun: Any, args: Sequence[Any], argnums: Any, has_aux: Any
+) -> tuple[Callable[..., Any], tuple[int, ...]]:
+    """The function with a pair ``(value, aux)`` for its result, and the arguments' numbers."""
+    given = checked(owner, fun=fun, argnums=argnums, has_aux=has_aux)
+    return _paired(given["fun"], given["has_aux"]), _numbers(owner, given["argnums"], len(args))
+
+
+def _paired(function: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
+    if has_aux:
+        return function
+
+    @functools.wraps(function)
+    def pair(*args: Any) -> Any:
+        return function(*args), None
+
+    return pair
+
+
+def _first(pair: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(pair)
+    def first(*args: Any) -> Any:
+        return pair(*args)[0]
+
+    return first
+
+
+def _gradient(pair: Callable[..., Any], numbers: tuple[int, ...]) -> Callable[..., Any]:
+    """The function that gives the gradient, and ``(value, aux)`` as its aux."""
+    slopes = value_and_grad(pair, argnums=numbers, has_aux=True)
+
+    @functools.wraps(pair)
+    def gradient(*args: Any) -> Any:
+        told, slope = slopes(*args)
+        return slope, told
+
+    return gradient
+
+
+def _numbers(owner: str, argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The numbers of the arguments chosen, from 0 on."""
+    chosen = (argnums,) if isinstance(argnums, int) else argnums
+    found = tuple(k % count for k in chosen if -count <= k < count)
+    if len({*found}) != len(chosen):
+        raise ValueError(f"{owner}: argnums is {argnums}, and there are {count} arguments")
+    return found
+
+
+def _pattern(
+    sparsity: Callable[..., SparsityPattern], fun: Any, args: Any, argnums: Any, has_aux: bool
+) -> SparsityPattern:
+    if callable(fun):
+        return sparsity(fun, *args, argnums=argnums, has_aux=has_aux)
+    return SparsityPattern.of(fun)
+
+
+def _colored_jacobian(
+    pair: Callable[..., Any], numbers: tuple[int, ...], mode: str | None, sparsity: Any, args: Any
+) -> tuple[ColoredPattern, Detected | None]:
+    if sparsity is not None:
+        return colored(SparsityPattern.of(sparsity), mode), None
+    found = detect(_first(pair), args, numbers)
+    return colored(found.pattern, mode), found
+
+
+def _colored_hessian(
+    slopes: Callable[..., Any], numbers: tuple[int, ...], sparsity: Any, args: Any
+) -> tuple[ColoredPattern, Detected | None]:
+    if sparsity is not None:
+        return colored_symmetric(SparsityPattern.of(sparsity)), None
+    found = detect(_first(slopes), args, numbers)
+    return colored_symmetric(found.pattern), found
+
+
+def _given(coloring: ColoredPattern, args: Any) -> tuple[ColoredPattern, None]:
+    return coloring, None
+
+
+def _shapes(args: Sequence[Any]) -> list[tuple[int, ...]]:
+    return [np.shape(leaf) for leaf in tree_leaves(tuple(args))]
+
+
+def _in_rows(count: int, chunk_size: int | None) -> Any:
+    """All colours; with a chunk size in rows of so many, the last filled with -1, which is none."""
+    if chunk_size is None or chunk_size >= count:
+        return np.arange(count)
+    numbers = np.full((-(-count // chunk_size), chunk_size), -1)
+    numbers.reshape(-1)[:count] = np.arange(count)
+    return numbers
+
+
+def _in_structure(colors: Any, like: Any) -> Any:
+    """The colours of all elements of a tree, in its structure."""
+    leaves = tree_leaves(like)
+    ends = np.cumsum([np.size(leaf) for leaf in leaves])
+    parts = np.split(np.asarray(colors), ends[:-1])
+    shaped = [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+    return tree_unflatten(tree_structure(like), shaped)

@@ -1,0 +1,207 @@
+"""Detection: a program is followed for sizes, with the inputs that elements reach for their values.
+
+What does not depend on the inputs is computed, as NumPy does. A branch on a value that is not known
+is followed both ways, a loop that ends by such a value until nothing is added: the pattern holds
+for all inputs of these sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.errors import Origin, SparsityUndecided
+from calque.transpiler.ir.core import (
+    Apply,
+    Atom,
+    Block,
+    Effect,
+    For,
+    Function,
+    If,
+    Statement,
+    Var,
+    While,
+)
+from calque.transpiler.sparsity import place_rules, product_rules  # noqa: F401  (fill a table)
+from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, union
+from calque.transpiler.sparsity.rules import Coarse, Question, like, reached
+
+_PYTHON = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+_SPARSITY = "give the pattern: sparsity=a boolean matrix, or a SparsityPattern"
+
+
+@dataclass
+class Detection:
+    """One run over a program; ``inputs`` is how many inputs there are, ``coarse`` what it found."""
+
+    inputs: int
+    coarse: list[Coarse] = field(default_factory=list)
+    values: dict[Var, Any] = field(default_factory=dict)
+
+    def follow(self, function: Function, values: dict[Var, Any]) -> None:
+        """Follow a program, given the values of its parameters: known, or what they reach."""
+        self.values = values
+        with np.errstate(all="ignore"):
+            self.run(function.body)
+
+    def read(self, atom: Atom) -> Any:
+        """The known value of an atom, or what it reaches."""
+        return self.values[atom] if isinstance(atom, Var) else atom
+
+    def define(self, var: Var, value: Any) -> None:
+        """Give a variable its value; Python's numbers stay Python's."""
+        if not isinstance(value, ReachedInputs) and var.type.weak and not var.type.ndim:
+            if np.ndim(value) == 0:
+                value = _PYTHON[var.type.dtype.kind](value)
+        self.values[var] = value
+
+    def run(self, block: Block) -> list[Any]:
+        """Follow a block's statements; its results."""
+        for s in block.statements:
+            for var, value in zip(_outs(s), self.results(s), strict=True):
+                self.define(var, value)
+        return [self.read(atom) for atom in block.results]
+
+    def results(self, s: Statement) -> list[Any]:
+        """The results of one statement."""
+        match s:
+            case Apply():
+                return self._applied(s)
+            case If():
+                return self._branch(s)
+            case For():
+                return self._for(s)
+            case While():
+                return self._while(s)
+            case Effect():
+                return []
+        raise AssertionError(f"no such statement before kernels: {type(s).__name__}")
+
+    def _applied(self, s: Apply) -> list[Any]:
+        operands = [self.read(a) for a in s.args]
+        if not any(isinstance(a, ReachedInputs) for a in operands):
+            found = s.primitive.function(*operands, **s.params)
+            return [*found] if isinstance(found, tuple) else [found]
+        if s.primitive.kind == "size":
+            return [s.primitive.function(*map(like, operands), **s.params)]
+        shapes = _shapes(s, operands)
+        return [*reached(Question(s, operands, shapes, self.inputs, self.coarse))]
+
+    # branches
+
+    def _branch(self, s: If) -> list[Any]:
+        test = self.read(s.test)
+        if not isinstance(test, ReachedInputs):
+            return self.run(s.then if bool(test) else s.orelse)
+        arms = zip(s.outs, self.run(s.then), self.run(s.orelse), strict=True)
+        return [self.either(a, b, var, s.origin) for var, a, b in arms]
+
+    def either(self, a: Any, b: Any, var: Var, origin: Origin | None) -> Any:
+        """One of two values: known where both are, and equal."""
+        known = not isinstance(a, ReachedInputs) and not isinstance(b, ReachedInputs)
+        if a is b or (
+            known and np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True)
+        ):
+            return a
+        parts = [v for v in (a, b) if isinstance(v, ReachedInputs)]
+        shape = np.shape(a) if not isinstance(a, ReachedInputs) else a.shape
+        other = np.shape(b) if not isinstance(b, ReachedInputs) else b.shape
+        if shape != other:
+            raise SparsityUndecided(
+                f"the shape of a value depends on the inputs: {shape} or {other}", origin, _SPARSITY
+            )
+        return union([*parts, none(shape, self.inputs)], shape)
+
+    # loops
+
+    def _for(self, s: For) -> list[Any]:
+        bounds = [self.read(b) for b in (s.start, s.stop, s.step)]
+        carried = [self.read(i) for i in s.inits]
+        if any(isinstance(b, ReachedInputs) for b in bounds):
+            return self._until_stable(s, carried, [s.index])
+        for index in range(*map(int, bounds)):
+            self.define(s.index, index)
+            self._define_all(s.phis, carried)
+            carried = self.run(s.body)
+        return carried
+
+    def _while(self, s: While) -> list[Any]:
+        carried = [self.read(i) for i in s.inits]
+        while True:
+            self._define_all(s.phis, carried)
+            test = self.run(s.test)[0]
+            if isinstance(test, ReachedInputs):
+                return self._until_stable(s, carried, [])
+            if not bool(test):
+                return carried
+            carried = self.run(s.body)
+
+    def _until_stable(self, s: For | While, carried: list[Any], unknown: list[Var]) -> list[Any]:
+        """The values that a loop carries after any number of iterations, as complete unions."""
+        for var in unknown:
+            self.values[var] = none((), self.inputs)
+        while True:
+            self._define_all(s.phis, carried)
+            if isinstance(s, While):
+                self.run(s.test)
+            after = self.run(s.body)
+            joined = [
+                self.either(a, b, var, s.origin)
+                for var, a, b in zip(s.phis, carried, after, strict=True)
+            ]
+            if all(_is_same(a, b) for a, b in zip(carried, joined, strict=True)):
+                return joined
+            carried = joined
+
+    def _define_all(self, vars: Sequence[Var], values: Sequence[Any]) -> None:
+        for var, value in zip(vars, values, strict=True):
+            self.define(var, value)
+
+
+def _outs(s: Statement) -> tuple[Var, ...]:
+    return () if isinstance(s, Effect) else s.outs
+
+
+def _shapes(s: Apply, operands: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of an operation's results: by their types, or as NumPy says for any values."""
+    typed = tuple(tuple(d for d in v.type.dims if isinstance(d, int)) for v in s.outs)
+    if all(len(sizes) == v.type.ndim for sizes, v in zip(typed, s.outs, strict=True)):
+        return typed
+    tried = {_shapes_with(fill, s, operands) for fill in (np.zeros, np.ones, _counted)}
+    if len(tried) != 1 or None in tried:
+        raise SparsityUndecided(
+            "the size of an array depends on the inputs here", s.origin, _SPARSITY
+        )
+    return tried.pop()
+
+
+def _shapes_with(fill: Any, s: Apply, operands: Sequence[Any]) -> Any:
+    kinds = [a.type.dtype if isinstance(a, Var) else None for a in s.args]
+    made = [
+        fill(a.shape).astype(kind) if isinstance(a, ReachedInputs) else a
+        for a, kind in zip(operands, kinds, strict=True)
+    ]
+    try:
+        found = s.primitive.function(*made, **s.params)
+    except Exception:  # NumPy refuses these values: they say nothing of sizes
+        return None
+    return tuple(np.shape(f) for f in (found if isinstance(found, tuple) else (found,)))
+
+
+def _counted(shape: tuple[int, ...]) -> Any:
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """True if two values are equal, or reach the same inputs."""
+    if isinstance(a, ReachedInputs) != isinstance(b, ReachedInputs):
+        return False
+    if not isinstance(a, ReachedInputs):
+        return a is b or np.array_equal(a, b, equal_nan=True)
+    if a is b:
+        return True
+    return np.array_equal(np.concatenate(a.sparse()), np.concatenate(b.sparse()))

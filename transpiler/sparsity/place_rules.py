@@ -1,0 +1,250 @@
+"""The rules of elements that move: reads, stores, and arrays put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calque.transpiler.ir.core import Slot
+from calque.transpiler.primitives import (
+    complexes,
+    creation,
+    diagonals,
+    elementwise,
+    growing,
+    histograms,
+    indexing,
+    joining,
+    ranges,
+    rearranging,
+    shapes,
+    sorting,
+)
+from calque.transpiler.primitives.templates import concrete_index
+from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, together, union
+from calque.transpiler.sparsity.rules import Question, Shape, moving, of_all, reaches
+
+reaches(diagonals.diag, diagonals.diagonal, diagonals.tril, diagonals.triu, rearranging.tile)(
+    moving
+)
+
+
+@reaches(
+    elementwise.astype,
+    elementwise.to_float,
+    elementwise.to_complex,
+    complexes.real,
+    complexes.imag,
+    complexes.conj,
+    indexing.copy,
+    complexes.of_parts,
+)
+def _same(q: Question) -> ReachedInputs:
+    return union([*q.unknown(), none((), q.inputs)], q.shapes[0])
+
+
+@reaches(shapes.reshape, shapes.reshape_in_loops, shapes.flatten, shapes.flat)
+def _reshape(q: Question) -> ReachedInputs:
+    return q.reach(0).reshaped(q.shapes[0])
+
+
+@reaches(shapes.broadcast_to, creation.full, growing.widened)
+def _broadcast(q: Question) -> ReachedInputs:
+    return q.reach(0).broadcast(q.shapes[0])
+
+
+@reaches(rearranging.repeat, sorting.take_along_axis)
+def _repeat(q: Question) -> ReachedInputs:
+    if isinstance(q.operands[1], ReachedInputs):
+        return _along_axis_unplaced(q)
+    return moving(q)
+
+
+def _along_axis_unplaced(q: Question) -> ReachedInputs:
+    q.note("places depend on values here: each element is taken to be any of its axis")
+    axis = q.params["axis"]
+    found = q.reach(0).over([axis], keepdims=True)
+    return found.broadcast(
+        tuple(found.shape[: axis % found.ndim])
+        + (q.shapes[0][axis],)
+        + tuple(found.shape[axis % found.ndim + 1 :])
+    )
+
+
+@reaches(creation.stack_rows)
+def _array(q: Question) -> ReachedInputs:
+    every = [q.reach(k) for k in range(len(q.operands))]
+    return together(every, lambda parts: np.array(parts).reshape(q.shapes[0]))
+
+
+@reaches(
+    joining.concatenate,
+    joining.stack,
+    joining.vstack,
+    joining.hstack,
+    joining.column_stack,
+    joining.dstack,
+)
+def _join(q: Question) -> ReachedInputs:
+    every = [q.reach(k) for k in range(len(q.operands))]
+    function, params = q.apply.primitive.function, q.params
+    return together(every, lambda parts: function(*parts, **params))
+
+
+@reaches(ranges.meshgrid)
+def _meshgrid(q: Question) -> tuple[ReachedInputs, ...]:
+    function, params = q.apply.primitive.function, q.params
+    every = [q.reach(k) for k in range(len(q.operands))]
+
+    def of(k: int) -> ReachedInputs:
+        rest = [np.zeros(v.shape, np.int32) for v in every]
+        return every[k].moved(lambda plane: function(*rest[:k], plane, *rest[k + 1 :], **params)[k])
+
+    return tuple(map(of, range(len(every))))
+
+
+@reaches(rearranging.pad)
+def _pad(q: Question) -> ReachedInputs:
+    mode = q.params["mode"]
+    if mode not in ("constant", "edge", "wrap", "reflect", "symmetric"):
+        return of_all(q)[0]
+    function, params = q.apply.primitive.function, q.params
+    found = q.reach(0).moved(lambda plane: function(plane, 0, **params))
+    value = q.operands[1]
+    if not isinstance(value, ReachedInputs) or value.is_empty:
+        return found
+    inside = function(np.ones(q.reach(0).shape, bool), False, **params)
+    return union([found, value.broadcast(found.shape).masked(~inside)], found.shape)
+
+
+# reads and stores
+
+
+@reaches(indexing.getitem)
+def _getitem(q: Question) -> ReachedInputs:
+    index = q.params["index"]
+    base, *dynamic = q.operands
+    unknown = [isinstance(d, ReachedInputs) for d in dynamic]
+    base = q.reach(0)
+    if not any(unknown):
+        place = concrete_index(index, dynamic)
+        return base.moved(lambda plane: plane[place])
+    q.note("the place that is read depends on values: it is taken to be any")
+    axes = _axes_of(index, base.ndim)
+    if axes is None:
+        return base.everywhere()
+    over = [axis for axis, slots in axes.items() if any(unknown[s] for s in slots)]
+    joined = base.over(over, keepdims=True)
+    known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
+    if any(isinstance(index_item, slice) for index_item in index):
+        return joined.everywhere()
+    place = tuple(
+        np.zeros_like(p) if k in over else p for k, p in enumerate(concrete_index(index, known))
+    )
+    return joined.moved(lambda plane: plane[place])
+
+
+def _axes_of(index: tuple[Any, ...], ndim: int) -> dict[int, list[int]] | None:
+    """The slots of an index for each axis, if each of its items is for the axis at its place."""
+    found: dict[int, list[int]] = {}
+    for axis, item in enumerate(index):
+        if item is None or item is Ellipsis or axis >= ndim:
+            return None
+        parts = (item.start, item.stop) if isinstance(item, slice) else (item,)
+        found[axis] = [p.position for p in parts if isinstance(p, Slot)]
+    return found
+
+
+@reaches(indexing.update)
+def _update(q: Question) -> ReachedInputs:
+    dynamic = q.operands[2:]
+    if any(isinstance(d, ReachedInputs) for d in dynamic):
+        return _stored_somewhere(q)
+    return _stored(q.reach(0), q.reach(1), concrete_index(q.params["index"], dynamic))
+
+
+def _stored_somewhere(q: Question) -> ReachedInputs:
+    q.note("the place of a store depends on values: it is taken to be any")
+    value = q.reach(1)
+    return union(
+        [q.reach(0), ReachedInputs((), q.inputs, (), None, value.all_of_them())]
+        if not value.is_empty
+        else [q.reach(0)],
+        q.shapes[0],
+    )
+
+
+@reaches(indexing.update_add)
+def _update_add(q: Question) -> ReachedInputs:
+    dynamic = q.operands[2:]
+    if any(isinstance(d, ReachedInputs) for d in dynamic):
+        return _stored_somewhere(q)
+    place = concrete_index(q.params["index"], dynamic)
+    there = q.reach(0).moved(lambda plane: plane[place])
+    return _stored(q.reach(0), union([there, q.reach(1)], there.shape), place)
+
+
+def _stored(base: ReachedInputs, value: ReachedInputs, place: Any) -> ReachedInputs:
+    """The sets of an array into which a value has been stored."""
+
+    def stored(parts: list[Any]) -> Any:
+        made = np.array(parts[0])
+        made[place] = parts[1]
+        return made
+
+    return together([base, value], stored)
+
+
+@reaches(indexing.add_at)
+def _add_at(q: Question) -> ReachedInputs:
+    dynamic = q.operands[2:]
+    if any(isinstance(d, ReachedInputs) for d in dynamic):
+        return _stored_somewhere(q)
+    place = concrete_index(q.params["index"], dynamic)
+    places = np.arange(np.prod(q.shapes[0], dtype=int)).reshape(q.shapes[0])[place]
+    return union(
+        [q.reach(0), scattered(q.reach(1).broadcast(places.shape), places, q.shapes[0])],
+        q.shapes[0],
+    )
+
+
+def scattered(values: ReachedInputs, places: Any, shape: Shape) -> ReachedInputs:
+    """Sets of this shape, into each of which go the values whose flat place is the element's."""
+    flat = np.asarray(places).reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    first = (
+        np.concatenate([[True], ordered[1:] != ordered[:-1]]) if flat.size else np.zeros(0, bool)
+    )
+    starts = np.nonzero(first)[0]
+    turn = np.arange(flat.size) - np.repeat(starts, np.diff([*starts, flat.size]))
+    sets = [none(shape, values.inputs)]
+    for k in range(int(turn.max(initial=-1)) + 1):
+        chosen = order[turn == k]
+
+        def stored(parts: list[Any], chosen: Any = chosen) -> Any:
+            made = np.zeros(int(np.prod(shape)), np.int64)
+            made[flat[chosen]] = np.asarray(parts[0]).reshape(-1)[chosen]
+            return made.reshape(shape)
+
+        sets.append(together([values], stored))
+        if len(sets) > 8:
+            sets = [union(sets, shape)]
+    return union(sets, shape)
+
+
+@reaches(growing.room)
+def _room(q: Question) -> ReachedInputs:
+    function, params, rest = q.apply.primitive.function, q.params, q.operands[1:]
+    if any(isinstance(r, ReachedInputs) for r in rest):
+        return of_all(q)[0]
+    return q.reach(0).moved(lambda plane: function(plane, *rest, **params))
+
+
+@reaches(histograms.bincount)
+def _bincount(q: Question) -> ReachedInputs:
+    places = q.operands[0]
+    if isinstance(places, ReachedInputs):
+        return of_all(q)[0]
+    return scattered(q.reach(1), places, q.shapes[0])
