@@ -27,6 +27,7 @@ from calque.transpiler.ir.core import (
     While,
 )
 from calque.transpiler.sparsity import place_rules, product_rules  # noqa: F401  (fill a table)
+from calque.transpiler.sparsity.lanes import LaneRun, NotInLanes
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, union
 from calque.transpiler.sparsity.rules import Coarse, Question, like, reached
 
@@ -97,8 +98,17 @@ class Detection:
         test = self.read(s.test)
         if not isinstance(test, ReachedInputs):
             return self.run(s.then if bool(test) else s.orelse)
-        arms = zip(s.outs, self.run(s.then), self.run(s.orelse), strict=True)
-        return [self.either(a, b, var, s.origin) for var, a, b in arms]
+        arms, raised = [], None
+        for arm in (s.then, s.orelse):
+            try:
+                arms.append(self.run(arm))
+            except (IndexError, ZeroDivisionError, OverflowError) as error:
+                raised = error  # no run takes this arm here
+        if not arms:
+            assert raised is not None
+            raise raised
+        pairs = zip(s.outs, arms[0], arms[-1], strict=True)
+        return [self.either(a, b, var, s.origin) for var, a, b in pairs]
 
     def either(self, a: Any, b: Any, var: Var, origin: Origin | None) -> Any:
         """One of two values: known where both are, and equal."""
@@ -123,7 +133,12 @@ class Detection:
         carried = [self.read(i) for i in s.inits]
         if any(isinstance(b, ReachedInputs) for b in bounds):
             return self._until_stable(s, carried, [s.index])
-        for index in range(*map(int, bounds)):
+        start, stop, step = map(int, bounds)
+        try:
+            return LaneRun(self.values, self.inputs, self.coarse).loop(s, start, stop, step)
+        except NotInLanes:
+            pass
+        for index in range(start, stop, step):
             self.define(s.index, index)
             self._define_all(s.phis, carried)
             carried = self.run(s.body)
