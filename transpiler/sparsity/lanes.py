@@ -32,7 +32,7 @@ class NotInLanes(Exception):
 
 
 @dataclass(eq=False)
-class Lanes:
+class LaneValues:
     """A number of each lane: known ones, or what they reach."""
 
     value: Any  # an array, or ReachedInputs, with one axis
@@ -50,7 +50,7 @@ _ELSEWHERE = Latest(None, none((0,), 0))  # in some lanes, or an addition
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class ElementAccess:
     """An element of each lane: the lanes' numbers, the flat places; of a store what is stored.
 
     ``replaces``: what was there before is gone then.
@@ -68,8 +68,8 @@ class StoredArray:
 
     base: Any
     shape: tuple[int, ...]
-    stores: list[Access] = field(default_factory=list)
-    reads: list[Access] = field(default_factory=list)
+    stores: list[ElementAccess] = field(default_factory=list)
+    reads: list[ElementAccess] = field(default_factory=list)
     latest: Latest | None = None  # the last store, if it was in all lanes at hand
 
 
@@ -97,7 +97,7 @@ class LaneRun:
             else:
                 _check_only_added(phi, s)
                 values[phi] = none((), self.inputs)
-        values[s.index] = Lanes(index)
+        values[s.index] = LaneValues(index)
         self.lanes, self.numbered = np.arange(len(index)), len(index)
         results = self.block(s.body, values, len(index))
         found = []
@@ -146,47 +146,48 @@ class LaneRun:
         if any(var.type.ndim for var in s.outs):
             raise NotInLanes
         if s.primitive is getitem and isinstance(operands[0], StoredArray):
-            return [Lanes(self._read_stored(s, operands, count))]
+            return [LaneValues(self._read_stored(s, operands, count))]
         if any(isinstance(a, StoredArray) for a in operands):
             raise NotInLanes
         if s.primitive is getitem:
             return [self._element(s, operands, count)]
-        if not any(isinstance(a, (Lanes, ReachedInputs)) for a in operands):
+        if not any(isinstance(a, (LaneValues, ReachedInputs)) for a in operands):
             found = s.primitive.function(*operands, **s.params)
             return [*found] if isinstance(found, tuple) else [found]
-        given = [a.value if isinstance(a, Lanes) else a for a in operands]
+        given = [a.value if isinstance(a, LaneValues) else a for a in operands]
         if any(isinstance(a, ReachedInputs) for a in given):
             if any(
-                np.ndim(_shaped(a)) > isinstance(b, Lanes)
+                np.ndim(_shaped(a)) > isinstance(b, LaneValues)
                 for a, b in zip(given, operands, strict=True)
             ):
                 raise NotInLanes
             question = Question(s, given, ((count,),) * len(s.outs), self.inputs, self.coarse)
-            return [Lanes(found) for found in reached(question)]
+            return [LaneValues(found) for found in reached(question)]
         return self._computed(s, operands, count)
 
     def _computed(self, s: Apply, operands: Sequence[Any], count: int) -> list[Any]:
         """Known numbers of all lanes."""
         function = s.primitive.function
-        given = [a.value if isinstance(a, Lanes) else a for a in operands]
+        given = [a.value if isinstance(a, LaneValues) else a for a in operands]
         if isinstance(function, np.ufunc) and not s.params:
             found = function(*given)
-            return [Lanes(f) for f in (found if isinstance(found, tuple) else (found,))]
+            return [LaneValues(f) for f in (found if isinstance(found, tuple) else (found,))]
         if any(
-            np.ndim(a) and not isinstance(b, Lanes) for a, b in zip(given, operands, strict=True)
+            np.ndim(a) and not isinstance(b, LaneValues)
+            for a, b in zip(given, operands, strict=True)
         ):
             raise NotInLanes
-        columns = [a.value.tolist() if isinstance(a, Lanes) else [a] * count for a in operands]
+        columns = [a.value.tolist() if isinstance(a, LaneValues) else [a] * count for a in operands]
         rows = [function(*row, **s.params) for row in zip(*columns, strict=True)]
         if len(s.outs) == 1:
-            return [Lanes(np.array(rows))]
-        return [Lanes(np.array(column)) for column in zip(*rows, strict=True)]
+            return [LaneValues(np.array(rows))]
+        return [LaneValues(np.array(column)) for column in zip(*rows, strict=True)]
 
     # elements of arrays
 
     def _places(self, s: Apply, dynamic: Sequence[Any], shape: tuple[int, ...], count: int) -> Any:
         """The flat place of the element that each lane reads or stores."""
-        given = [a.value if isinstance(a, Lanes) else a for a in dynamic]
+        given = [a.value if isinstance(a, LaneValues) else a for a in dynamic]
         if any(isinstance(a, (ReachedInputs, StoredArray)) for a in given):
             raise NotInLanes
         place = concrete_index(s.params["index"], given)
@@ -202,12 +203,12 @@ class LaneRun:
 
     def _element(self, s: Apply, operands: Sequence[Any], count: int) -> Any:
         base, *dynamic = operands
-        if isinstance(base, Lanes):
+        if isinstance(base, LaneValues):
             raise NotInLanes
         places = self._places(s, dynamic, np.shape(_shaped(base)), count)
         if isinstance(base, ReachedInputs):
-            return Lanes(base.reshaped((base.size,)).moved(lambda plane: plane[places]))
-        return Lanes(np.asarray(base).reshape(-1)[places])
+            return LaneValues(base.reshaped((base.size,)).moved(lambda plane: plane[places]))
+        return LaneValues(np.asarray(base).reshape(-1)[places])
 
     def _store(self, s: Apply, operands: Sequence[Any], count: int) -> StoredArray:
         array, value, *dynamic = operands
@@ -216,7 +217,7 @@ class LaneRun:
         places = self._places(s, dynamic, array.shape, count)
         sets = self._spread(value, count)
         replaces = s.primitive is update
-        array.stores.append(Access(self.lanes, places, sets, self.certain and replaces))
+        array.stores.append(ElementAccess(self.lanes, places, sets, self.certain and replaces))
         array.latest = Latest(places, sets) if replaces else _ELSEWHERE
         return array
 
@@ -224,7 +225,7 @@ class LaneRun:
         """An element that only this lane stores to: what it stored, or the element before."""
         array, *dynamic = operands
         places = self._places(s, dynamic, array.shape, count)
-        array.reads.append(Access(self.lanes, places, none((count,), self.inputs)))
+        array.reads.append(ElementAccess(self.lanes, places, none((count,), self.inputs)))
         if array.latest is not None:
             if array.latest is _ELSEWHERE or not _same(array.latest.places, places):
                 raise NotInLanes
@@ -262,7 +263,7 @@ class LaneRun:
 
     def _branch(self, s: If, values: dict[Var, Any], count: int) -> list[Any]:
         test = self.read(s.test, values)
-        if not isinstance(test, (Lanes, ReachedInputs)):
+        if not isinstance(test, (LaneValues, ReachedInputs)):
             return self.block(s.then if bool(test) else s.orelse, values, count)
         if isinstance(test, ReachedInputs) or isinstance(test.value, ReachedInputs):
             certain, self.certain = self.certain, False
@@ -303,7 +304,7 @@ class LaneRun:
     def _inner(self, s: For, values: dict[Var, Any], count: int) -> list[Any]:
         """A loop in each lane: lanes for all pairs, put together again afterwards."""
         bounds = [self.read(b, values) for b in (s.start, s.stop, s.step)]
-        given = [b.value if isinstance(b, Lanes) else b for b in bounds]
+        given = [b.value if isinstance(b, LaneValues) else b for b in bounds]
         if any(isinstance(b, ReachedInputs) for b in given):
             raise NotInLanes
         starts, stops, steps = (np.broadcast_to(np.asarray(b, int), (count,)) for b in given)
@@ -312,7 +313,7 @@ class LaneRun:
             raise NotInLanes
         parents = np.repeat(np.arange(count), lengths)
         turn = np.arange(len(parents)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        more: dict[Var, Any] = {s.index: Lanes(starts[parents] + turn * steps[parents])}
+        more: dict[Var, Any] = {s.index: LaneValues(starts[parents] + turn * steps[parents])}
         inits = [self.read(i, values) for i in s.inits]
         for phi, init in zip(s.phis, inits, strict=True):
             if phi.type.ndim and not isinstance(init, StoredArray):
@@ -327,7 +328,7 @@ class LaneRun:
                 found.append(after)
                 continue
             sums = scattered(self._spread(after, len(parents)), parents, (count,))
-            found.append(Lanes(union([sums, self._spread(init, count)], (count,))))
+            found.append(LaneValues(union([sums, self._spread(init, count)], (count,))))
         return found
 
     # values
@@ -340,8 +341,10 @@ class LaneRun:
 
     def _spread(self, value: Any, count: int) -> ReachedInputs:
         """The sets of a number, or of each lane's number, for all lanes."""
-        inner = value.value if isinstance(value, Lanes) else value
-        if isinstance(inner, StoredArray) or np.ndim(_shaped(inner)) > isinstance(value, Lanes):
+        inner = value.value if isinstance(value, LaneValues) else value
+        if isinstance(inner, StoredArray) or np.ndim(_shaped(inner)) > isinstance(
+            value, LaneValues
+        ):
             raise NotInLanes
         return self._sets(inner, np.shape(_shaped(inner))).broadcast((count,))
 
@@ -349,7 +352,7 @@ class LaneRun:
         """The value of a branch that both arms may make."""
         if a is b:
             return a
-        return Lanes(union([self._spread(a, count), self._spread(b, count)], (count,)))
+        return LaneValues(union([self._spread(a, count), self._spread(b, count)], (count,)))
 
     def _merged(self, a: Any, b: Any, taken: Any, count: int) -> Any:
         """The value of a branch, of which some lanes take one arm and others the other one."""
@@ -357,17 +360,17 @@ class LaneRun:
             return a
         if isinstance(a, StoredArray) or isinstance(b, StoredArray):
             raise NotInLanes
-        known = [v.value if isinstance(v, Lanes) else v for v in (a, b)]
+        known = [v.value if isinstance(v, LaneValues) else v for v in (a, b)]
         if not any(isinstance(v, ReachedInputs) for v in known):
             found = np.empty(count, np.result_type(*known))
             found[taken], found[~taken] = known
-            return Lanes(found)
+            return LaneValues(found)
         places = (np.nonzero(taken)[0], np.nonzero(~taken)[0])
         parts = [
             scattered(self._spread(v, len(p)), p, (count,))
             for v, p in zip((a, b), places, strict=True)
         ]
-        return Lanes(union(parts, (count,)))
+        return LaneValues(union(parts, (count,)))
 
 
 def _shaped(value: Any) -> Any:
@@ -376,11 +379,11 @@ def _shaped(value: Any) -> Any:
 
 def _taken(value: Any, chosen: Any) -> Any:
     """A value for some of the lanes."""
-    if not isinstance(value, Lanes):
+    if not isinstance(value, LaneValues):
         return value
     if isinstance(value.value, ReachedInputs):
-        return Lanes(value.value.moved(lambda plane: plane[chosen]))
-    return Lanes(value.value[chosen])
+        return LaneValues(value.value.moved(lambda plane: plane[chosen]))
+    return LaneValues(value.value[chosen])
 
 
 def _latest_of(latest: Latest | None, chosen: Any) -> Latest | None:
