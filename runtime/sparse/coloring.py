@@ -13,6 +13,7 @@ from calque.runtime.api import jit
 from calque.runtime.sparse import greedy
 from calque.runtime.sparse.patterns import SparsityPattern
 
+_BAND = 0.8  # of the longest row's entries that rows of a band have, in the mean
 _FEW_STEPS = 200_000  # of a colouring that plain Python makes sooner than a compiler starts
 
 
@@ -49,18 +50,23 @@ class ColoredPattern:
 
         Raises ValueError where the colours do not tell the entries apart.
         """
+        if self._found is None:
+            raise ValueError("these colours do not tell all entries of the pattern apart")
+        return self._found
+
+    @functools.cached_property
+    def _found(self) -> Any:
+        """The places, or None if an entry has none."""
         pattern, count = self.sparsity, self.num_colors
         row, column = pattern.rows.astype(np.int64), pattern.cols.astype(np.int64)
         if self.mode == "reverse":
             row, column = column, row
         height = pattern.shape[1] if self.mode == "reverse" else pattern.shape[0]
         alone = _is_alone(row, self.colors[column], count)
-        if self.mode == "symmetric":
+        if self.mode == "symmetric" and not alone.all():
             row, column = np.where(alone, row, column), np.where(alone, column, row)
             alone |= _is_alone(pattern.cols.astype(np.int64), self.colors[pattern.rows], count)
-        if not alone.all():
-            raise ValueError("these colours do not tell all entries of the pattern apart")
-        return self.colors[column] * height + row
+        return self.colors[column] * height + row if alone.all() else None
 
     def save(self, path: Any) -> None:
         """Write the pattern and its colours into a file of NumPy's, ``.npz``."""
@@ -94,22 +100,42 @@ def _is_alone(row: Any, color: Any, count: int) -> Any:
     return np.bincount(keys, minlength=1)[keys] == 1
 
 
+def _striped(pattern: SparsityPattern, mode: str) -> ColoredPattern | None:
+    """Colours that return after as many columns as the longest row has entries, if these suffice.
+
+    For a band, where nearly all rows are as long, there are no fewer colours: no search is needed.
+    """
+    along = pattern.transposed() if mode == "reverse" else pattern
+    longest = max(1, _longest_row(along))
+    if along.nnz < _BAND * longest * along.shape[0]:
+        return None
+    colors = np.arange(along.shape[1]) % longest
+    made = ColoredPattern(pattern, colors, mode)
+    return made if made._found is not None else None
+
+
 def colored(pattern: SparsityPattern, mode: str | None = None) -> ColoredPattern:
     """A Jacobian's pattern with colours: of the mode that needs fewer of them, if none is given."""
     if mode is not None:
-        return ColoredPattern(pattern, _of_columns(pattern, mode), mode)
+        return _striped(pattern, mode) or _greedy(pattern, mode)
     first, second = _longest_row(pattern), _longest_row(pattern.transposed())
     order = ("forward", "reverse") if first <= second else ("reverse", "forward")
-    best = ColoredPattern(pattern, _of_columns(pattern, order[0]), order[0])
+    best = _striped(pattern, order[0]) or _greedy(pattern, order[0])
     if best.num_colors > max(first, second):
-        other = ColoredPattern(pattern, _of_columns(pattern, order[1]), order[1])
+        other = _greedy(pattern, order[1])
         best = other if other.num_colors < best.num_colors else best
     return best
+
+
+def _greedy(pattern: SparsityPattern, mode: str) -> ColoredPattern:
+    return ColoredPattern(pattern, _of_columns(pattern, mode), mode)
 
 
 def colored_symmetric(pattern: SparsityPattern) -> ColoredPattern:
     """A Hessian's pattern with the colours of a star colouring."""
     pattern = pattern.symmetric()
+    if (striped := _striped(pattern, "symmetric")) is not None:
+        return striped
     graph = _without_diagonal(pattern)
     steps = 2 * pattern.nnz * _longest_row(pattern)
     run = _compiled(greedy.star_colors, steps)
