@@ -308,3 +308,25 @@ def test_a_third_engine_is_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "psum(x)" in str(calque.source(mapped, x, engine="threads"))
     with pytest.raises(ValueError, match="engine must be one of threads, mpi, nccl, rooms, not 'smoke'"):
         calque.source(mapped, x, engine="smoke")
+
+
+# what the program reads from outside
+
+WEIGHTS = np.arange(1.0, 4.0)
+
+
+def weighted(x):
+    return np.sum(WEIGHTS * x) + psum(np.sum(x), "d")
+
+
+def test_captured_arrays_are_given_whole_to_every_device() -> None:
+    x = np.random.default_rng(2).normal(size=(4, 3))
+    mapped = pmap(weighted, axis_name="d")
+    text = str(calque.source(mapped, x))
+    assert "def weighted_pmap(x, *, WEIGHTS)" in text
+    scope: dict[str, Any] = {}
+    exec("import numpy as np\nfrom calque.runtime.engines.threads import run\n" + text, scope)
+    found = scope["weighted_pmap"](x, WEIGHTS=2.0 * WEIGHTS)
+    np.testing.assert_allclose(found, x @ (2.0 * WEIGHTS) + np.sum(x), rtol=1e-14)
+    ranks = str(calque.source(mapped, x, engine="mpi"))
+    assert "weighted_device(x[comm.rank], WEIGHTS=WEIGHTS)" in ranks

@@ -78,6 +78,7 @@ class DeviceSource:
             self.sizes,
             self.mapped.cuts_of_arguments(self.layout),
             self.mapped.cuts_of_result(self.layout, self.function.result),
+            [capture.name for capture in self.program.traced.captures],
         )
 
     def source(self) -> str:

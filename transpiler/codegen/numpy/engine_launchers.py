@@ -36,6 +36,7 @@ class DeviceLauncher:
     sizes: dict[Hashable, int]  # of the axes
     cuts: list[Cut]  # of the arguments' leaves
     cuts_of_result: list[Cut]
+    captured: list[str]  # names of what the program reads from outside: each device has all of it
 
     blank = "\n\n\n"  # between a module's imports and what follows
 
@@ -69,8 +70,8 @@ class DeviceLauncher:
         return text
 
     def parameters(self) -> list[Any]:
-        """The parameters of the device's program without communicators."""
-        own = set(self.communicators.values())
+        """The parameters of the device's program without communicators and captured values."""
+        own = {*self.communicators.values(), *self.captured}
         return [p for p in self.function.signature if p.name not in own]
 
     def _called(self, parameter: Any) -> str:
@@ -117,6 +118,9 @@ class DeviceLauncher:
 
     def _definition(self, name: str, said: str, lines: Sequence[str]) -> str:
         names = ", ".join(p.variadic + self._called(p) for p in self.parameters())
+        if self.captured:
+            names += ", *" * all(p.variadic != "*" for p in self.parameters())
+            names = ", ".join([names, *self.captured])
         body = [f'"""{said}"""', *lines]
         text = f"def {name}({names}):\n" + textwrap.indent("\n".join(body), "    ")
         return "\n".join(w for line in text.split("\n") for w in wrapped(line)) + "\n"
@@ -136,7 +140,8 @@ class ThreadLauncher(DeviceLauncher):
         given += "," if len(self.parameters()) == 1 else ""
         clauses = " ".join(f"for {letters[n]} in range({size})" for n, size in self.sizes.items())
         shape = tuple(self.sizes.values())
-        called = f"{self.device_name}, arguments, {{}}, {shape}"
+        named = ", ".join(f'"{name}": {name}' for name in self.captured)
+        called = f"{self.device_name}, arguments, {{{named}}}, {shape}"
         lines = [*self._checks(), *self._run(f"({given})", clauses, called)]
         lines.append(f"return {self._results(self._of_results)}")
         said = f"{math.prod(shape)} devices, each on its part; whole arrays in and out."

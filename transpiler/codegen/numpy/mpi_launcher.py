@@ -51,6 +51,7 @@ class MpiLauncher(DeviceLauncher):
         """The ``def``: it takes a rank's parts of the arguments, and gathers the results' parts."""
         ranks = {n: f"{c}.rank" for n, c in self.communicators.items()}
         given = self._given(lambda name: ranks[name])
+        given = ", ".join([given, *(f"{name}={name}" for name in self.captured)])
         count = math.prod(self.sizes.values())
         gathered: dict[str, str] = {}
 
@@ -93,9 +94,9 @@ class MpiLauncher(DeviceLauncher):
         return "\n".join(lines)
 
     def main_text(self) -> str:
-        """The script's main part; empty unless all arguments are arrays or numbers."""
+        """The script's main part; empty unless all inputs are arguments, arrays or numbers."""
         parameters = self.parameters()
-        if not all(isinstance(p.tree, Var) for p in parameters):
+        if self.captured or not all(isinstance(p.tree, Var) for p in parameters):
             return ""
         kinds = {"f": "float", "i": "int", "b": "bool", "c": "complex"}
         given = []
