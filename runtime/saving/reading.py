@@ -247,6 +247,16 @@ _TITLES = {
     "jvp": "Value and tangent of {f}",
     "vjp": "Cotangents of the arguments of {f}",
     "jit": "Kernels of {f}",
+    "jacfwd": "Jacobian of {f} with respect to {a}, by forward mode",
+    "jacrev": "Jacobian of {f} with respect to {a}, by reverse mode",
+    "jacobian": "Jacobian of {f} with respect to {a}",
+    "value_and_jacobian": "Value and Jacobian of {f} with respect to {a}",
+    "hessian": "Hessian of {f} with respect to {a}",
+    "value_and_hessian": "Value and Hessian of {f} with respect to {a}",
+    "hessian_diag": "Diagonal of the Hessian of {f} with respect to {a}",
+    "laplacian": "Laplacian of {f} with respect to {a}",
+    "hvp": "Hessian of {f} times a vector",
+    "vmap": "{f} for a batch of {b}",
     "pmap": "{f} on several devices",
     "shard_map": "{f} on a mesh of devices",
     "identity": "{f}",
@@ -272,7 +282,23 @@ def title(transformed: Transformed) -> str:
         text = _NESTED.get(transformed.kind, text)
     if text.startswith("{f}"):
         name = name[0].upper() + name[1:] if name.startswith("the ") else name
-    return text.format(f=name, a=", ".join(_differentiated(transformed))) + "."
+    differentiated = ", ".join(_differentiated(transformed))
+    return text.format(f=name, a=differentiated, b=_batched(transformed)) + "."
+
+
+def _batched(transformed: Transformed) -> str:
+    """The names of the arguments that have an axis of examples; "arguments" where all have one."""
+    axes = getattr(transformed.options.get("axes"), "in_axes", 0)
+    if not isinstance(axes, (tuple, list)):
+        return "arguments"
+    try:
+        names = list(inspect.signature(transformed.function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    mapped = [k for k, axis in enumerate(axes) if axis is not None]
+    if len(mapped) == len(axes) or len(names) < len(axes):
+        return "arguments"
+    return ", ".join(names[k] for k in mapped)
 
 
 def _differentiated(transformed: Transformed) -> list[str]:

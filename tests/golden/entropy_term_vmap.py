@@ -1,4 +1,4 @@
-"""entropy_term.
+"""entropy_term for a batch of p.
 
 From tests/golden_programs.py, line 45. Written by calque 0.1.0; regenerate with
     calque show tests/golden_programs.py:entropy_term --transform "vmap(f, in_axes=(0, None))" --args "f8[n], float"

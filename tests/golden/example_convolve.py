@@ -1,4 +1,4 @@
-"""convolve.
+"""convolve for a batch of x.
 
 From examples/convolve.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/convolve.py:convolve --transform "vmap(f, in_axes=(0, None))" --args "f8[m,n], f8[3]"

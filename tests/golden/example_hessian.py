@@ -1,4 +1,4 @@
-"""rosenbrock.
+"""Hessian of rosenbrock with respect to x.
 
 From examples/hessian.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/hessian.py:rosenbrock --transform "hessian(f)" --args "f8[n]"

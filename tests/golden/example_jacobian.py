@@ -1,4 +1,4 @@
-"""f.
+"""Jacobian of f with respect to x, by forward mode.
 
 From examples/jacobian.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/jacobian.py:f --transform "jacfwd(f)" --args "f8[3]"

@@ -1,4 +1,4 @@
-"""The gradient of kepler with respect to mean.
+"""The gradient of kepler with respect to mean for a batch of arguments.
 
 From examples/newton_batch.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/newton_batch.py:kepler --transform "vmap(grad(f))" --args "f8[n], f8[n]"

@@ -1,4 +1,4 @@
-"""The gradient of loss with respect to w.
+"""The gradient of loss with respect to w for a batch of x, y.
 
 From examples/per_example_gradients.py, line 8. Written by calque 0.1.0; regenerate with
     calque show examples/per_example_gradients.py:loss --transform "vmap(grad(f), in_axes=(None, 0, 0))" --args "f8[d], f8[n,d], f8[n]"

@@ -1,4 +1,4 @@
-"""hinge.
+"""hinge for a batch of x, y.
 
 From tests/golden_programs.py, line 31. Written by calque 0.1.0; regenerate with
     calque show tests/golden_programs.py:hinge --transform "vmap(f, in_axes=(None, 0, 0))" --args "f8[d], f8[n,d], f8[n]"

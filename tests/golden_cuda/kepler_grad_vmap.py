@@ -1,4 +1,4 @@
-"""Kernels of the gradient of kepler with respect to mean.
+"""Kernels of the gradient of kepler with respect to mean for a batch of arguments.
 
 From tests/cuda_programs.py, line 26. Written by calque 0.1.0; regenerate with
     calque show tests/cuda_programs.py:kepler --transform "jit(vmap(grad(f)))" --stage cuda --args "f8[n], f8[n]"

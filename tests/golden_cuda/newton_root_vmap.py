@@ -1,4 +1,4 @@
-"""Kernels of newton_root.
+"""Kernels of newton_root for a batch of arguments.
 
 From tests/cuda_programs.py, line 82. Written by calque 0.1.0; regenerate with
     calque show tests/cuda_programs.py:newton_root --transform "jit(vmap(f))" --stage cuda --args "c16[n]"
