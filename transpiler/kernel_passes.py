@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from calque.transpiler.algebra.common_subexpressions import merge_equal_in_loops
 from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.scalar_factoring import factor_out_scalars
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
@@ -428,5 +429,10 @@ KERNEL_PASSES = (
         optional=True,
     ),
     Pass("hoist_allocations", lambda w: hoist_allocations(w.function), optional=True),
+    Pass(
+        *("merge_equal", lambda w: merge_equal_in_loops(w.function)),
+        when=_on_grid,
+        optional=True,
+    ),
     Pass("spread_phases", lambda w: spread_phases(w.function), makes=[PHASES]),
 )

@@ -111,12 +111,15 @@ void kepler_grad_vmap_kernel_3(
             // e -= (e - eccentricity * np.sin(e) - mean) / (1.0 - eccentricity *
             //     np.cos(e))
             e = e_saved[j * n + lane];
-            double e_denominator = 1.0 - eccentricity_lane * cos(e);
-            double e_quotient = (e - eccentricity_lane * sin(e) - mean_lane) / e_denominator;
+            double cos_e = cos(e);
+            double e_denominator = 1.0 - eccentricity_lane * cos_e;
+            double sin_e = sin(e);
+            double e_quotient = (e - eccentricity_lane * sin_e - mean_lane) / e_denominator;
             double e_bar_product = e_bar * (e_quotient / e_denominator) * eccentricity_lane;
-            mean_lane_bar += e_bar / e_denominator;
-            double e_before_bar = e_bar + e_bar_product * sin(e) - e_bar / e_denominator;
-            e_bar = e_before_bar + e_bar / e_denominator * eccentricity_lane * cos(e);
+            double e_bar_over_e_denominator = e_bar / e_denominator;
+            mean_lane_bar += e_bar_over_e_denominator;
+            e_bar = e_bar + e_bar_product * sin_e - e_bar / e_denominator;
+            e_bar += e_bar_over_e_denominator * eccentricity_lane * cos_e;
         }
         mean_bar[lane] = mean_lane_bar + e_bar;
     }

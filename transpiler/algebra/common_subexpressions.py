@@ -14,14 +14,22 @@ from __future__ import annotations
 from typing import Any
 
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, Block, Var
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Var
 from calque.transpiler.primitives.called import Called
 
 
-def merge_equal(block: Block) -> None:
+def merge_equal_in_loops(function: Function) -> None:
+    """``merge_equal`` for the floats of each loop's body; tests of indices read best in place."""
+    for s in core.walk(function.body):
+        if isinstance(s, For):
+            merge_equal(s.body, "fc")
+
+
+def merge_equal(block: Block, kinds: str = "biufc") -> None:
     """Replace statements that repeat an earlier one of the block by its results, in place.
 
-    Statements within branches and loops of the block are not merged.
+    ``kinds`` are the kinds of dtypes of such results. Statements within branches and loops of the
+    block are not merged.
     """
     found: dict[Any, Apply] = {}
     mapping: dict[Var, Atom] = {}
@@ -35,7 +43,8 @@ def merge_equal(block: Block) -> None:
         if (
             not isinstance(s, Apply)
             or isinstance(s.primitive, Called)
-            or s.primitive.kind == "store"
+            or s.primitive.kind in ("store", "creation")
+            or any(v.type.dtype.kind not in kinds for v in s.outs)
         ):
             kept.append(s)
             continue
