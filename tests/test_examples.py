@@ -45,6 +45,8 @@ SHOWN = {
     "gpu_heat": "void heat_kernel(",
     "gaussian_process": "def loss_value_and_grad(logs, x, y):",
     "fit_epidemic": "def misfit_grad(rates, seen, *, DAYS):",
+    "reaction_diffusion": "def brusselator_entries(",
+    "bundle_adjustment": "720 x 216, 6480 entries, 9 colors",
     "implicit_volatility": "def misfit_grad(p, seen, *, STRIKES):",
 }
 

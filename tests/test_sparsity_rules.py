@@ -87,7 +87,7 @@ def test_patterns_hold_every_slope(name: str) -> None:
 EXACT = """np.add np.multiply np.sum np.mean np.max np.concatenate np.stack np.transpose np.reshape np.roll
 np.diff np.diag np.trace np.tril np.repeat np.tile np.where getitem update update_add add_at np.matmul
 np.cumsum np.outer np.inner np.pad np.einsum np.sort np.linalg.solve np.prod np.take_along_axis
-np.meshgrid np.bincount np.broadcast_to np.squeeze np.kron np.tensordot""".split()
+np.meshgrid np.bincount np.broadcast_to np.squeeze np.kron np.tensordot np.cross np.convolve np.dot np.linalg.multi_dot""".split()
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.primitives import einsum, products
+from calque.transpiler.primitives import einsum, linalg, products, signals
 from calque.transpiler.sparsity.place_rules import scattered
-from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, union
-from calque.transpiler.sparsity.rules import Question, Shape, like, of_all, reaches
+from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, together, union
+from calque.transpiler.sparsity.rules import Question, Shape, like, reaches
 
 
 @reaches(products.matmul, products.dot)
@@ -19,7 +20,8 @@ def _matmul(q: Question) -> ReachedInputs:
     if left == 0 or right == 0:
         return union(q.unknown(), q.shapes[0])
     if q.apply.primitive is products.dot and right > 2:
-        return of_all(q)[0]
+        a, b = "abcdefg"[: left - 1], "mnopqrs"[: right - 2]
+        return contracted(q, [a + "k", b + "kj"], a + b + "j")
     if left > 2 or right > 2:
         return _batched_matmul(q, left, right)
     a = "i" * (left == 2) + "k"
@@ -86,6 +88,56 @@ def _einsum(q: Question) -> ReachedInputs:
     named = ["".join(free[len(free) - n :]) for n in (*spread, len(free))]
     terms = [t.replace("...", names) for t, names in zip(terms, named, strict=False)]
     return contracted(q, terms, out.replace("...", named[-1]))
+
+
+@reaches(products.cross)
+def _cross(q: Question) -> ReachedInputs:
+    """Each component is made of the other two of both operands."""
+    parts = []
+    for x in q.unknown():
+        split = [x.moved(_component(k)) for k in range(3)]
+        pairs = [union([split[k - 1], split[k - 2]], split[k].shape) for k in range(3)]
+        parts.append(together(pairs, lambda planes: np.stack(planes, axis=-1)))
+    return union(parts, q.shapes[0])
+
+
+def _component(k: int) -> Callable[[Any], Any]:
+    return lambda plane: plane[..., k]
+
+
+@reaches(signals.convolve)
+def _convolve(q: Question) -> ReachedInputs:
+    """Element i is made of those elements whose places add up to i, which modes cut."""
+    a, b = (q.reach(k) for k in range(2))
+    full = a.size + b.size - 1
+    parts = [none((full,), q.inputs)]
+    for x, other, length in ((a, q.operands[1], b.size), (b, q.operands[0], a.size)):
+        known = not isinstance(other, ReachedInputs)
+        shifts = np.flatnonzero(other).tolist() if known else range(length)
+        if not x.is_empty:
+            parts += [x.moved(_shifted(k, full)) for k in shifts]
+            parts = [union(parts, (full,))]
+    size = q.shapes[0][0]
+    start = 0 if q.params["mode"] == "full" else (full - size) // 2
+    if q.params["mode"] == "valid":
+        start = min(a.size, b.size) - 1
+    return parts[0].moved(lambda plane: plane[start : start + size])
+
+
+def _shifted(k: int, size: int) -> Callable[[Any], Any]:
+    """Return the function that puts a vector behind k zeros, among ``size`` numbers in all."""
+    return lambda plane: np.pad(plane, (k, size - k - len(plane)))
+
+
+@reaches(linalg.multi_dot)
+def _multi_dot(q: Question) -> ReachedInputs:
+    letters = iter(ascii_letters)
+    last, terms = next(letters) if np.ndim(like(q.operands[0])) == 1 else "", list[str]()
+    for operand in q.operands:
+        missing = np.ndim(like(operand)) - len(last)
+        terms.append(last + "".join(next(letters) for _ in range(missing)))
+        last = terms[-1][-1]
+    return contracted(q, terms, terms[0][:-1] + terms[-1][1:])
 
 
 @reaches(products.kron)

@@ -17,7 +17,16 @@ import numpy as np
 
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir.core import Apply
-from calque.transpiler.primitives import diagonals, elementwise, scans
+from calque.transpiler.primitives import (
+    diagonals,
+    elementwise,
+    fourier,
+    logic,
+    pythons_extrema,
+    ranges,
+    scans,
+    signals,
+)
 from calque.transpiler.primitives.matrix_signatures import present
 from calque.transpiler.primitives.record import Primitive, rule_of
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, together, union
@@ -83,7 +92,7 @@ def reached(question: Question) -> tuple[ReachedInputs, ...]:
 def _derived(primitive: Primitive, question: Question) -> Rule:
     """The rule that follows from the record of a primitive."""
     params, shapes = question.params, question.shapes
-    if primitive.kind == "elementwise":
+    if primitive.kind == "elementwise" or primitive.aliases:
         return _elementwise
     if primitive.kind == "collective":
         return of_all
@@ -108,13 +117,44 @@ def _elementwise(q: Question) -> tuple[ReachedInputs, ...]:
 
 def of_all(q: Question) -> tuple[ReachedInputs, ...]:
     """Every element of every result reaches all that an operand reaches."""
-    q.note(f"{q.apply.primitive.name} is taken to make each element of all its operands")
+    q.note(f"each element that {q.apply.primitive.name} gives is taken to depend on all operands")
     return _everything(q)
 
 
 def _everything(q: Question) -> tuple[ReachedInputs, ...]:
     every = [ReachedInputs((), q.inputs, (), None, a.all_of_them()) for a in q.unknown()]
     return tuple(union(every, shape) for shape in q.shapes)
+
+
+@reaches(logic.modf, logic.frexp)
+def _parts_of_numbers(q: Question) -> tuple[ReachedInputs, ...]:
+    return _elementwise(q)
+
+
+@reaches(pythons_extrema.largest, pythons_extrema.smallest, ranges.linspace, ranges.geomspace)
+def _of_whole_operands(q: Question) -> tuple[ReachedInputs, ...]:
+    """All elements of the operands make each of the result."""
+    return _everything(q)
+
+
+@reaches(fourier.rfft, fourier.irfft)
+def _spectrum(q: Question) -> ReachedInputs:
+    x = q.reach(0)
+    return x.over([q.params["axis"]], keepdims=True).broadcast(q.shapes[0])
+
+
+@reaches(signals.interp)
+def _interp(q: Question) -> tuple[ReachedInputs, ...]:
+    """An element is made of its place; which values of the table it is between is not known."""
+    if any(not q.reach(k).is_empty for k in (1, 2)):
+        q.note("the place in the table depends on values: it is taken to be any")
+    table = [ReachedInputs((), q.inputs, (), None, q.reach(k).all_of_them()) for k in (1, 2)]
+    return (union([q.reach(0), *table], q.shapes[0]),)
+
+
+@reaches(diagonals.vander)
+def _vander(q: Question) -> ReachedInputs:
+    return q.reach(0).moved(lambda plane: plane[:, None]).broadcast(q.shapes[0])
 
 
 @reaches(elementwise.multiply)
