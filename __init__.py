@@ -27,7 +27,7 @@ with _uncollected():  # what is imported stays: no search for cycles finds any
     from calque.transpiler.frontend.library.scipy_twins import HOMES as _HOMES
 
 if TYPE_CHECKING:
-    from calque.runtime import random, sparse, tree
+    from calque.runtime import bridges, random, sparse, tree
     from calque.runtime.call.fallback import JitFallback
     from calque.runtime.check.checking import check, check_grads
     from calque.runtime.collectives import (
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 
 else:  # the rest is imported when it is asked for
     _LATE = {
-        "calque.runtime": "random sparse tree",
+        "calque.runtime": "bridges random sparse tree",
         "calque.runtime.call.fallback": "JitFallback",
         "calque.runtime.check.checking": "check check_grads",
         "calque.runtime.collectives": (
@@ -152,6 +152,7 @@ __all__ = [
     "axis_size",
     "bilinear",
     "block_until_ready",
+    "bridges",
     "check",
     "check_grads",
     "checkpoint",

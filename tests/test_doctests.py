@@ -22,6 +22,8 @@ NAMES = ["calque"] + [
 def test_docstring_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Before each docstring pdb looks at every file that a traceback has named: thousands, by then.
     monkeypatch.setattr(linecache, "checkcache", lambda filename=None: None)
+    if name.startswith("calque.runtime.bridges."):
+        pytest.importorskip(name, exc_type=ImportError)  # whose framework may not be installed
     module = importlib.import_module(name)
     failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0, f"{failed} examples in {name} fail; see the captured output"

@@ -58,6 +58,6 @@ def test_what_lacks_is_found() -> None:
 
 
 def test_submodules_are_all_that_have_functions() -> None:
-    """A submodule that ``calque`` offers is among those that are looked at."""
-    offered = [getattr(calque, name) for name in calque.__all__]
+    """A submodule that ``calque`` offers is among those that are looked at; bridges have modules."""
+    offered = [getattr(calque, name) for name in calque.__all__ if name != "bridges"]
     assert [m for m in offered if isinstance(m, ModuleType)] == NAMESPACES[1:]

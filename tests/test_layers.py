@@ -33,7 +33,7 @@ RUNTIME = (
     *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "inner", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "sparse", "check", "saving", "interpreted", "random"),
-    "scipy_twins",
+    *("scipy_twins", "bridges"),
 )
 LAYERS = (
     *(f"transpiler.{name}" for name in TRANSPILER),
@@ -42,7 +42,7 @@ LAYERS = (
 )
 HEAVY = (
     *("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib"),
-    *("optree", "numpy.random"),
+    *("optree", "numpy.random", "casadi"),
 )
 # Passes that other passes ask, too: what is said of a loop there is said once.
 ASKED = {"parallelize": "whether iterations are independent", "bounds": "whether an index is inside"}
