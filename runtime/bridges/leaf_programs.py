@@ -9,6 +9,7 @@ so that derivatives of derivatives are compositions. Each is made once, when it 
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -17,12 +18,21 @@ import numpy as np
 from calque.runtime import trees
 from calque.runtime.api import jit, vmap
 from calque.runtime.linear_maps import jvp, vjp
+from calque.runtime.more_derivatives import jacobian
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, _result_spec
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.ir import pytrees
 
 OPEN = object()  # the place of an argument that a call gives
+
+
+class Unshared(Transformed):
+    """A transformed function that shares no programs with other functions of its code.
+
+    Functions made here capture places and sizes. Among functions that share programs these would
+    be captured numbers that change.
+    """
 
 
 class LeafProgram:
@@ -40,7 +50,8 @@ class LeafProgram:
         self.name: str = function.__name__
         self._made: dict[Hashable, LeafProgram] = {}
         compiled = kernels and importlib.util.find_spec("numba") is not None
-        self.program = jit(function) if compiled else Transformed("identity", function)
+        made: Any = jit(function) if compiled else Unshared("identity", function)
+        self.program = Unshared(made.kind, function, **made.options)
 
     def __repr__(self) -> str:
         return f"<{self.name} of {', '.join(map(str, self.takes))}>"
@@ -91,6 +102,25 @@ class LeafProgram:
         gives = [_with_axis(spec, 0, size) for spec in self.gives]
         return self._derived("batched", _batched, (dims, size), takes, gives)
 
+    def jacobian(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
+        """A matrix for each of the results ``outs`` and each of the wanted leaves.
+
+        Its rows are the result's elements and its columns the leaf's, both column by column.
+        """
+        pairs = [(self.gives[i], self.takes[j]) for i in outs for j in wanted]
+        gives = [Spec(out.dtype, (_count(out), _count(leaf))) for out, leaf in pairs]
+        shapes = tuple([spec.dims for spec in gives])
+        axes = tuple([_by_columns(out.ndim, leaf.ndim) for out, leaf in pairs])
+        options = (wanted, outs, axes, shapes)
+        return self._derived("jacobian", _jacobian, options, self.takes, gives)
+
+    def selected(self, outs: tuple[int, ...]) -> LeafProgram:
+        """The program that computes some of the results only."""
+        if len(outs) == len(self.gives):
+            return self
+        gives = [self.gives[i] for i in outs]
+        return self._derived("selected", _selected, (outs,), self.takes, gives)
+
     def _derived(
         self, kind: str, make: Callable[..., Any], options: tuple[Any, ...], takes: Any, gives: Any
     ) -> LeafProgram:
@@ -127,7 +157,9 @@ def flattened(
         args, kwargs = trees.tree_unflatten(structure, full)
         return function(*args, **kwargs)
 
-    found, outer = pytrees.flatten(_result_spec(called, tuple(takes), sized=True))
+    found, outer = pytrees.flatten(
+        _result_spec(Unshared("identity", called), tuple(takes), sized=True)
+    )
     places = [i for i, leaf in enumerate(found) if isinstance(leaf, Spec)]
     gives = [_strong(_known(found[i], name)) for i in places]
 
@@ -191,6 +223,45 @@ def _with_gradient(
     return with_gradient
 
 
+def _jacobian(
+    function: Callable[..., Any],
+    count: int,
+    wanted: tuple[int, ...],
+    outs: tuple[int, ...],
+    axes: tuple[tuple[int, ...], ...],
+    shapes: tuple[tuple[int, ...], ...],
+) -> Any:
+    """The Jacobian of some of ``function``'s results by its wanted leaves, as matrices."""
+    assert len(axes) == len(wanted) * len(outs)
+
+    def by_leaves(*given: Any) -> Any:
+        def active(*some: Any) -> Any:
+            results = function(*_placed(given, wanted, some))
+            return tuple([results[i] for i in outs])
+
+        places = tuple(range(len(wanted)))
+        rows = jacobian(active, argnums=places)(*[given[i] for i in wanted])
+        blocks = [block for row in rows for block in row]
+        return tuple(
+            [
+                np.reshape(np.transpose(block, order), shape)
+                for block, order, shape in zip(blocks, axes, shapes)
+            ]
+        )
+
+    return by_leaves
+
+
+def _selected(function: Callable[..., Any], count: int, outs: tuple[int, ...]) -> Any:
+    """``function`` with some of its results."""
+
+    def selected(*given: Any) -> Any:
+        results = function(*given)
+        return tuple([results[i] for i in outs])
+
+    return selected
+
+
 def _batched(
     function: Callable[..., Any], count: int, dims: tuple[int | None, ...], size: int
 ) -> Any:
@@ -224,6 +295,19 @@ def _with_axis(spec: Spec, axis: int | None, size: int) -> Spec:
     return Spec(spec.dtype, tuple(dims))
 
 
+def _by_columns(rows: int, columns: int) -> tuple[int, ...]:
+    """The order of axes in which the elements of a derivative lie column by column.
+
+    >>> _by_columns(2, 1)
+    (1, 0, 2)
+    """
+    return (*reversed(range(rows)), *reversed(range(rows, rows + columns)))
+
+
+def _count(spec: Spec) -> int:
+    return math.prod([int(dim) for dim in spec.dims])
+
+
 def _known(spec: Spec, name: str) -> Spec:
     """The type of a result, whose sizes must be known."""
     if all(isinstance(dim, int) for dim in spec.dims):
@@ -231,8 +315,8 @@ def _known(spec: Spec, name: str) -> Spec:
     raise NeedsKnownValue(
         f"A result of {name}, {spec.dtype.name} of {spec.ndim} axes, has a size that depends on "
         "run-time values.",
-        hint="np.where(mask, x, 0.0) in place of x[mask]; a number that decides a size must be an "
-        "int of Python's that no transformation traces (static_argnums of jax.jit)",
+        hint="write np.where(mask, x, 0.0) for x[mask]; a number that decides a size must be an "
+        "int of Python's, which jax.jit does not trace where static_argnums says so",
     )
 
 
