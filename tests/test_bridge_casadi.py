@@ -115,6 +115,13 @@ def test_a_step_of_newton_is_one_call_of_each_function(monkeypatch: pytest.Monke
     assert H.full()[0, 1] == 1.0 and H.full()[2, 2] == 4.0
 
 
+def test_a_block_of_a_jacobian_follows_no_other_directions() -> None:
+    f = wrap(bounds, X, 1.0)
+    all_blocks = f.program.jacobian((0, 1), (0,))
+    assert all_blocks.selected((1,)) is f.program.jacobian((1,), (0,))
+    assert "eye" not in all_blocks.selected((1,)).program.source(*f.program.takes)
+
+
 def test_loops_and_stores() -> None:
     def settled(u, k, steps):
         for _ in range(steps):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,13 @@ class Unshared(Transformed):
     """
 
 
+class Blocks(NamedTuple):
+    """The blocks that a Jacobian has: of which program, and by which result and leaf each is."""
+
+    of: LeafProgram
+    pairs: list[tuple[int, int]]
+
+
 class LeafProgram:
     """A function of NumPy leaves with a tuple of results, and the types of both."""
 
@@ -49,6 +56,7 @@ class LeafProgram:
         self.takes, self.gives = tuple(takes), tuple(gives)
         self.name: str = function.__name__
         self._made: dict[Hashable, LeafProgram] = {}
+        self._blocks: Blocks | None = None
         compiled = kernels and importlib.util.find_spec("numba") is not None
         made: Any = jit(function) if compiled else Unshared("identity", function)
         self.program = Unshared(made.kind, function, **made.options)
@@ -112,12 +120,19 @@ class LeafProgram:
         shapes = tuple([spec.dims for spec in gives])
         axes = tuple([_by_columns(out.ndim, leaf.ndim) for out, leaf in pairs])
         options = (wanted, outs, axes, shapes)
-        return self._derived("jacobian", _jacobian, options, self.takes, gives)
+        found = self._derived("jacobian", _jacobian, options, self.takes, gives)
+        found._blocks = Blocks(self, [(i, j) for i in outs for j in wanted])
+        return found
 
     def selected(self, outs: tuple[int, ...]) -> LeafProgram:
         """The program that computes some of the results only."""
         if len(outs) == len(self.gives):
             return self
+        if self._blocks is not None:  # of a Jacobian, fewer directions may do
+            pairs = [self._blocks.pairs[place] for place in outs]
+            rows, columns = ([*dict.fromkeys(each)] for each in zip(*pairs))
+            if pairs == [(i, j) for i in rows for j in columns]:
+                return self._blocks.of.jacobian(tuple(columns), tuple(rows))
         gives = [self.gives[i] for i in outs]
         return self._derived("selected", _selected, (outs,), self.takes, gives)
 
