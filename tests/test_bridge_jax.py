@@ -274,6 +274,13 @@ def test_what_is_refused_names_the_function() -> None:
         wrap(noisy, jit="numba")
 
 
+def test_without_numba_numpy_source_answers(tmp_path: Path) -> None:
+    text = "import sys; sys.modules['numba'] = None; import calque, jax, numpy as np\ndef f(x): return np.sum(x**2)\n"
+    (tmp_path / "page.py").write_text(text + "print(jax.grad(calque.bridges.jax.wrap(f))(np.ones(3)))\n")
+    done = subprocess.run([sys.executable, str(tmp_path / "page.py")], capture_output=True, text=True)
+    assert done.stdout.strip() == "[2. 2. 2.]", done.stderr[-2000:]
+
+
 def test_without_jax_the_command_that_brings_it_is_named() -> None:
     code = "import sys; sys.modules['jax'] = None; import calque; calque.bridges.jax"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

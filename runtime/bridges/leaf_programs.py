@@ -8,7 +8,8 @@ so that derivatives of derivatives are compositions. Each is made once, when it 
 
 from __future__ import annotations
 
-import importlib.util
+import functools
+import importlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
@@ -57,8 +58,7 @@ class LeafProgram:
         self.name: str = function.__name__
         self._made: dict[Hashable, LeafProgram] = {}
         self._blocks: Blocks | None = None
-        compiled = kernels and importlib.util.find_spec("numba") is not None
-        made: Any = jit(function) if compiled else Unshared("identity", function)
+        made: Any = jit(function) if kernels and _has_numba() else Unshared("identity", function)
         self.program = Unshared(made.kind, function, **made.options)
 
     def __repr__(self) -> str:
@@ -189,6 +189,15 @@ def flattened(
 
     flat.__name__ = name if name.isidentifier() else "function"
     return LeafProgram(flat, takes, gives, kernels), unflattened
+
+
+@functools.cache
+def _has_numba() -> bool:
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        return False
+    return True
 
 
 def _tangent(function: Callable[..., Any], count: int, wanted: tuple[int, ...]) -> Any:
