@@ -257,7 +257,7 @@ class Transformed:
             return
         try:
             if on_gpu:
-                value = _result_spec(self.function, args[:-1], sized=True)
+                value = result_spec(self.function, args[:-1], sized=True)
             else:
                 value = self.function(*private_copies(args[:-1]))
         except Exception as error:
@@ -416,7 +416,7 @@ def complete(transformed: Transformed, args: tuple[Any, ...]) -> tuple[Any, ...]
         return args
     if transformed.kind in ("jvp", "hvp"):
         return (*args, *pytrees.tree_map(_tangent_spec, args))
-    return (*args, _result_spec(inner, args))
+    return (*args, result_spec(inner, args))
 
 
 def _tangent_spec(leaf: Any) -> Any:
@@ -426,7 +426,7 @@ def _tangent_spec(leaf: Any) -> Any:
     return leaf if value.dtype.kind in "fc" else np.zeros(value.shape, FLOAT0)
 
 
-def _result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> Any:
+def result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> Any:
     """The types of a function's result, as specs; ``sized``: for the sizes of these arguments."""
     programs = Transformed("identity", function).dispatcher()
     program, leaves = programs.find(args, {})

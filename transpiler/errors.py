@@ -168,6 +168,10 @@ class NumbaMissing(CalqueError, ImportError):
     """Kernels are asked for, and Numba, which compiles them, cannot be imported."""
 
 
+class FrameworkMissing(CalqueError, ImportError):
+    """A bridge of ``calque.bridges`` is asked for, and its framework cannot be imported."""
+
+
 class MixedDevices(CalqueError, TypeError):
     """Arrays of one call that lie on several devices, or where the program cannot use them."""
 

@@ -1,0 +1,442 @@
+"""``calque.bridges.torch``: derivatives against PyTorch's own of the same formula, and its checkers."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import calque  # noqa: E402
+from calque.transpiler.errors import DtypeError, ImpureFunction, MixedDevices  # noqa: E402
+
+wrap = calque.bridges.torch.wrap
+F64 = torch.float64
+FUNC = torch.func
+
+
+def horner(x: Any, y: Any) -> Any:
+    s = np.tanh(x) * y
+    for _ in range(3):
+        s = s * x + y
+    return s
+
+
+def horner_of_torch(x: Any, y: Any) -> Any:
+    s = torch.tanh(x) * y
+    for _ in range(3):
+        s = s * x + y
+    return s
+
+
+WRAPPED = wrap(horner)
+FORMS = {
+    "grad": lambda f: FUNC.grad(lambda *a: f(*a).sum(), argnums=(0, 1)),
+    "vjp": lambda f: lambda x, y: FUNC.vjp(f, x, y)[1](y),
+    "jvp": lambda f: lambda x, y: FUNC.jvp(f, (x, y), (y, x)),
+    "jacrev": lambda f: FUNC.jacrev(f, argnums=(0, 1)),
+    "jacfwd": lambda f: FUNC.jacfwd(f),
+    "hessian": lambda f: FUNC.hessian(lambda *a: f(*a).sum()),
+    "jacrev of jacrev": lambda f: FUNC.jacrev(FUNC.jacrev(f)),
+    "linearize": lambda f: lambda x, y: FUNC.linearize(f, x, y)[1](y, x),
+    "third": lambda f: FUNC.grad(
+        lambda x, y: FUNC.grad(lambda x: FUNC.grad(lambda x: f(x, y).sum())(x).sum())(x).sum()
+    ),
+    "vmap": lambda f: (
+        lambda x, y: FUNC.vmap(f, in_dims=(1, None), out_dims=1)(torch.stack([x, y], 1), y)
+    ),
+    "vmap of grad": lambda f: (
+        lambda x, y: FUNC.vmap(FUNC.grad(lambda *a: f(*a).sum()), in_dims=(0, None))(
+            torch.stack([x, y]), y
+        )
+    ),
+    "grad of vmap": lambda f: FUNC.grad(
+        lambda x, y: FUNC.vmap(f, in_dims=(None, 0))(x, torch.stack([y, 2.0 * y])).sum()
+    ),
+    "vmap of vmap": lambda f: (
+        lambda x, y: FUNC.vmap(FUNC.vmap(f, in_dims=(0, None)), in_dims=(None, 0))(
+            torch.stack([x, y]), torch.stack([x, y])
+        )
+    ),
+}
+
+
+def points(**wanted: Any) -> tuple[Any, Any]:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(2, 4, dtype=F64, generator=generator)
+    return x.clone().requires_grad_(**wanted), y.clone().requires_grad_(**wanted)
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_gradcheck() -> None:
+    assert torch.autograd.gradcheck(
+        WRAPPED,
+        points(),
+        check_forward_ad=True,
+        check_batched_grad=True,
+        check_batched_forward_grad=True,
+    )
+
+
+def test_gradgradcheck() -> None:
+    assert torch.autograd.gradgradcheck(
+        WRAPPED, points(), check_fwd_over_rev=True, check_rev_over_rev=True, check_batched_grad=True
+    )
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")  # PyTorch's, of linearize
+def test_transformations_of_torch_func(name: str) -> None:
+    x, y = points(requires_grad=False)
+    assert_same(FORMS[name](WRAPPED)(x, y), FORMS[name](horner_of_torch)(x, y))
+
+
+def test_opcheck() -> None:
+    op, leaves = WRAPPED.custom_op(*points())
+    assert set(torch.library.opcheck(op, leaves).values()) == {"SUCCESS"}
+    assert torch.autograd.gradcheck(op, leaves) and torch.autograd.gradgradcheck(op, leaves)
+
+
+@pytest.mark.parametrize("name", ["grad", "jacfwd", "vmap of grad", "jvp"])
+def test_a_custom_op_under_torch_func(name: str) -> None:
+    x, y = points(requires_grad=False)
+    op, _ = WRAPPED.custom_op(x, y)
+    assert_same(FORMS[name](op)(x, y), FORMS[name](horner_of_torch)(x, y))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_by_torch(backend: str) -> None:
+    torch._dynamo.reset()
+
+    def of(f: Any) -> Any:
+        return lambda x, y: (f(x * 2.0, y) ** 2).sum()
+
+    compiled = torch.compile(of(WRAPPED), fullgraph=True, backend=backend)
+    x, y = points()
+    found, expected = compiled(x, y), of(horner_of_torch)(x, y)
+    assert_same(found, expected)
+    assert_same(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)))
+
+
+@pytest.mark.parametrize("name", ["grad", "vmap", "vmap of grad", "jacfwd"])
+def test_torch_func_within_torch_compile(name: str) -> None:
+    torch._dynamo.reset()
+    x, y = points(requires_grad=False)
+    compiled = torch.compile(FORMS[name](WRAPPED), fullgraph=True, backend="aot_eager")
+    assert_same(compiled(x, y), FORMS[name](horner_of_torch)(x, y))
+
+
+def growing(x: Any, p: Any, k: int, *, scale: float = 1.0, mode: str = "sin") -> Any:
+    y = np.sin(x) if mode == "sin" else np.cos(x)
+    for _ in range(k):
+        y = y * p["w"] + p["b"][0]
+    return {"y": scale * y, "ends": (y[:1], np.concatenate([x, y])), "count": np.sum(y > 0.0)}
+
+
+def test_trees_numbers_and_sizes_within_torch_compile() -> None:
+    """The sizes of results follow from those of arguments, which may be symbols; numbers may change."""
+    torch._dynamo.reset()
+    f = wrap(growing)
+
+    def total(x: Any, p: Any, k: int) -> Any:
+        found = f(x, p, k, scale=2.0, mode="cos")
+        return found["y"].sum() + found["ends"][1].sum() * found["count"]
+
+    compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
+    for size, k in ((4, 1), (5, 2), (6, 3), (9, 3)):
+        p = {
+            "w": torch.rand(size, dtype=F64, requires_grad=True),
+            "b": [torch.rand(1, dtype=F64, requires_grad=True)],
+        }
+        x = torch.linspace(0.0, 3.0, size, dtype=F64)
+        found, expected = compiled(x, p, k), total(x, p, k)
+        assert_same(found, expected)
+        leaves = (p["w"], p["b"][0])
+        assert_same(torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves))
+
+
+def growing_of_torch(x: Any, p: Any, k: int, scale: float) -> Any:
+    y = torch.sin(x)
+    for _ in range(k):
+        y = y * p["w"] + p["b"][0]
+    return scale * y
+
+
+def test_trees_and_numbers() -> None:
+    f = wrap(growing)
+    x = torch.linspace(0.0, 3.0, 4, dtype=F64)
+    p = {
+        "w": torch.rand(4, dtype=F64, requires_grad=True),
+        "b": [torch.rand(1, dtype=F64, requires_grad=True), None],
+    }
+    found = f(x, p, 3, scale=3.0)
+    expected = growing_of_torch(x, p, 3, 3.0)
+    assert_same(found["y"], expected)
+    assert found["count"].dtype is torch.int64 and not found["count"].requires_grad
+    leaves = (p["w"], p["b"][0])
+    assert_same(
+        torch.autograd.grad(found["y"].sum(), leaves), torch.autograd.grad(expected.sum(), leaves)
+    )
+
+
+@dataclasses.dataclass
+class Pair:
+    a: Any
+    b: Any
+
+
+def swapped(pair: Any) -> Any:
+    return Pair(pair.b, pair.a * pair.b)
+
+
+def test_dataclasses() -> None:
+    found = wrap(swapped)(Pair(torch.ones(2), 3.0))
+    assert isinstance(found, Pair)
+    assert found.a.item() == 3.0 and found.b.tolist() == [3.0, 3.0]
+
+
+def squares(x: Any, index: Any) -> Any:
+    return np.sum(x[index] ** 2)
+
+
+def test_integer_tensors() -> None:
+    x, index = torch.arange(1.0, 5.0, dtype=F64), torch.tensor([[0, 0, 2], [1, 1, 1]])
+    found = FUNC.vmap(FUNC.grad(wrap(squares)), in_dims=(None, 0))(x, index)
+    assert found.tolist() == [[4.0, 0.0, 6.0, 0.0], [0.0, 12.0, 0.0, 0.0]]
+
+
+def both(x: Any) -> Any:
+    return np.sum(x > 0.0), x * x, x > 0.0
+
+
+def test_results_without_derivatives() -> None:
+    x = torch.tensor([1.0, -2.0], dtype=F64)
+    primal, tangent = FUNC.jvp(wrap(both), (x,), (torch.ones(2, dtype=F64),))
+    assert primal[0].item() == 1 and primal[2].tolist() == [True, False]
+    assert tangent[1].tolist() == [2.0, -4.0]
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x.T, lambda x: x[:, ::2], lambda x: x[:1].expand(4, 3), lambda x: x[0, 0]]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_strides_and_dtypes(view: Any, dtype: Any) -> None:
+    x = view(torch.linspace(0.0, 1.0, 6, dtype=dtype).reshape(2, 3)).requires_grad_()
+    found = wrap(tanh)(x)
+    torch.testing.assert_close(found, torch.tanh(x))
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    torch.testing.assert_close(slope, 1.0 - torch.tanh(x) ** 2)
+
+
+def tanh(x: Any) -> Any:
+    return np.tanh(x)
+
+
+def waves(z: Any, w: Any) -> Any:
+    return np.exp(z) * w, np.abs(z), np.sum(z * np.conj(z)).real
+
+
+def test_complex_numbers() -> None:
+    z = torch.tensor([1.0 + 2.0j, 0.5 - 1.0j], dtype=torch.complex128, requires_grad=True)
+    w = torch.tensor([2.0, 3.0], dtype=F64, requires_grad=True)
+    assert torch.autograd.gradcheck(wrap(waves), (z, w), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(wrap(waves), (z, w))
+    assert_same(wrap(waves)(z.conj(), w)[0], torch.exp(z.conj()) * w)
+    assert_same(wrap(tanh)(z.conj().imag), torch.tanh(z.conj().imag))
+
+
+CAPTURED = np.full(3, 3.0)
+
+
+def overlapping(x: Any) -> Any:
+    return x, x[1:], x, CAPTURED, CAPTURED[1:]
+
+
+def stored(x: Any) -> Any:
+    x[0] = 7.0
+    return x
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_results_share_no_memory(jit: bool) -> None:
+    x = torch.arange(3.0, dtype=F64, requires_grad=True)
+    found = [
+        *wrap(overlapping, jit=jit)(x),
+        *torch.autograd.grad(wrap(overlapping, jit=jit)(x)[2].sum(), x),
+    ]
+    assert len({t.untyped_storage().data_ptr() for t in [x, *found]}) == 7
+    with torch.no_grad():
+        for tensor in found:
+            tensor.fill_(9.0)
+    assert x.tolist() == [0.0, 1.0, 2.0] and np.all(CAPTURED == 3.0)
+
+
+@pytest.mark.parametrize("jit", [True, False])
+def test_a_store_into_an_argument_stays_inside(jit: bool) -> None:
+    x = torch.arange(3.0, dtype=F64, requires_grad=True)
+    found = wrap(stored, jit=jit)(x)
+    assert found.tolist() == [7.0, 1.0, 2.0] and x.tolist() == [0.0, 1.0, 2.0]
+    assert torch.autograd.grad(found.sum(), x)[0].tolist() == [0.0, 1.0, 1.0]
+
+
+def test_arguments_share_memory_with_numpy() -> None:
+    seen = []
+    operation, _ = WRAPPED._operation((torch.ones(2), torch.ones(2)), {})
+    keep = operation.call
+    x = torch.ones(2)
+    try:
+        operation.call = lambda *arrays: seen.extend(arrays) or keep(*arrays)
+        WRAPPED(x, torch.ones(2))
+    finally:
+        operation.call = keep
+    assert seen[0].__array_interface__["data"][0] == x.data_ptr()
+
+
+def test_an_argument_changed_before_the_backward_pass_is_noticed() -> None:
+    x, y = points()
+    inner = x * 1.0
+    found = WRAPPED(inner, y)
+    inner.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.sum().backward()
+
+
+def chosen(x: Any) -> Any:
+    return x[x > 1.0]
+
+
+def test_sizes_that_depend_on_values() -> None:
+    torch._dynamo.reset()
+    x = torch.arange(4.0, dtype=F64, requires_grad=True)
+    f = wrap(chosen)
+    assert torch.autograd.grad(f(x).sum(), x)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
+    with pytest.raises(Exception, match="the size of result 0 depends on values"):
+        torch.compile(f, fullgraph=True, backend="aot_eager")(x)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.full((4,), 0.5))
+        self.f = wrap(horner)
+
+    def forward(self, x: Any) -> Any:
+        return self.f(x, self.w)
+
+
+def test_a_module_is_trained_copied_and_saved() -> None:
+    torch._dynamo.reset()
+    layer, x = Layer(), torch.linspace(-1.0, 1.0, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.05)
+    target = horner_of_torch(x, torch.linspace(0.0, 1.0, 4))
+    model = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = ((model(x) - target) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.2 * losses[0]
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert_same(other(x), layer(x))
+
+
+def test_fakes_meta_tensors_and_exported_programs() -> None:
+    x, y = points(requires_grad=False)
+    assert WRAPPED(x.to("meta"), y.to("meta")).shape == (4,)
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert WRAPPED(mode.from_tensor(x), mode.from_tensor(y)).shape == (4,)
+    layer = Layer()
+    program = torch.export.export(layer, (torch.ones(4),))
+    assert_same(program.module()(torch.ones(4)), layer(torch.ones(4)))
+
+
+def test_checkpoints_and_functional_derivatives() -> None:
+    x, y = points()
+    kept = torch.utils.checkpoint.checkpoint(WRAPPED, x, y, use_reentrant=False)
+    assert_same(
+        torch.autograd.grad(kept.sum(), x), torch.autograd.grad(horner_of_torch(x, y).sum(), x)
+    )
+    found = torch.autograd.functional.jacobian(WRAPPED, (x, y), vectorize=True)
+    assert_same(found, torch.autograd.functional.jacobian(horner_of_torch, (x, y)))
+
+
+def drawn(x: Any) -> Any:
+    return x * np.random.normal()
+
+
+def texts(x: Any) -> Any:
+    return "a", x
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "error", "text"),
+    [
+        (
+            tanh,
+            (torch.ones(2, dtype=torch.bfloat16),),
+            DtypeError,
+            r"argument 0 \(x\) is a tensor of torch.bfloat16",
+        ),
+        (
+            swapped,
+            ({"a": torch.eye(2).to_sparse()},),
+            DtypeError,
+            r"argument 0 \(pair\['a'\]\) is a tensor of layout",
+        ),
+        (horner, (torch.ones(2), {1}), TypeError, "an argument is set"),
+        (texts, (torch.ones(2),), TypeError, "a result is str"),
+        (drawn, (torch.ones(2),), ImpureFunction, "np.random.normal"),
+    ],
+)
+def test_what_is_refused(f: Any, args: Any, error: type, text: str) -> None:
+    with pytest.raises(error, match=text):
+        wrap(f)(*args)
+
+
+def test_tensors_of_other_devices_are_refused() -> None:
+    class Elsewhere:
+        device = torch.device("cuda:0")
+
+    from calque.runtime.bridges.torch_arrays import array_of, why_no_array
+
+    assert "is a tensor on cuda:0" in why_no_array(Elsewhere)[0]
+
+    class Moved(Elsewhere):
+        @staticmethod
+        def detach() -> Any:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    with pytest.raises(MixedDevices, match="pass x.cpu()"):
+        array_of(Moved, WRAPPED._operation((torch.ones(1),) * 2, {})[0])
+
+
+def test_what_is_no_function_is_refused() -> None:
+    with pytest.raises(TypeError, match="wrap: f must be a function"):
+        wrap(3)
+
+
+def test_numpy_source_serves_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    f = wrap(horner)
+    x, y = points(requires_grad=False)
+    operation, _ = f._operation((x, y), {})
+    assert operation.call.kind == "identity"
+    assert_same(f(x, y), horner_of_torch(x, y))
+
+
+def test_the_missing_framework_is_named() -> None:
+    code = "import sys; sys.modules['torch'] = None\nimport calque\ncalque.bridges.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert 'pip install "calque[torch]"' in done.stderr and "FrameworkMissing" in done.stderr
