@@ -5,12 +5,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cuda_emulator import building, standin
+from cuda_emulator.running import ON_CARD, installed
 
 torch = pytest.importorskip("torch")
 
@@ -187,6 +192,64 @@ def test_trees_and_numbers() -> None:
     assert_same(
         torch.autograd.grad(found["y"].sum(), leaves), torch.autograd.grad(expected.sum(), leaves)
     )
+
+
+def misfit(p: Any, x: Any) -> Any:
+    return {"loss": np.sum((np.tanh(p["w"]) * x - 1.0) ** 2)}
+
+
+def test_a_number_comes_with_its_gradient() -> None:
+    """One program runs, forth; a gradient that is differentiated again is another."""
+    f = wrap(misfit)
+    p = {"w": torch.tensor([0.5, 1.0], dtype=F64, requires_grad=True), "unread": torch.ones(1)}
+    x = torch.tensor([2.0, 3.0], dtype=F64, requires_grad=True)
+
+    def of_torch(w: Any, x: Any) -> Any:
+        return ((torch.tanh(w) * x - 1.0) ** 2).sum()
+
+    found = f(p, x)["loss"]
+    expected = of_torch(p["w"], x)
+    assert_same(found, expected)
+    assert_same(torch.autograd.grad(3.0 * found, (p["w"], x)), torch.autograd.grad(3.0 * expected, (p["w"], x)))
+    operation, _ = f._operation((p, x), {})
+    assert not [key for key in operation._made if key[0] == "pullback"]
+    assert torch.autograd.gradgradcheck(lambda w, x: f({**p, "w": w}, x)["loss"], (p["w"], x))
+    found = wrap(measured)(x)  # what cannot be differentiated has a value
+    assert found.item() == 5.0
+    with pytest.raises(calque.transpiler.errors.CalqueError, match="ruler"):
+        found.backward()
+
+
+@calque.opaque(result=np.sum)
+def ruler(x: Any) -> Any:
+    return np.sum(x)
+
+
+def measured(x: Any) -> Any:
+    return ruler(x)
+
+
+def squeezed(x: Any, z: Any) -> Any:
+    return np.squeeze(x) * z
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1), (2, 3)])
+def test_sizes_of_one(shape: tuple[int, ...]) -> None:
+    torch._dynamo.reset()
+    f = wrap(squeezed)
+    x = torch.rand(shape, dtype=F64, requires_grad=True)
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+    for found in (f(x, 2.0), compiled(x, 2.0)):
+        assert_same(found, 2.0 * x.squeeze())
+        assert_same(torch.autograd.grad(found.sum(), x), (torch.full(shape, 2.0, dtype=F64),))
+
+
+def test_numbers_alone() -> None:
+    torch._dynamo.reset()
+    f = wrap(squeezed)
+    assert f(2.0, 3.0).item() == 6.0 and f(2.0, 3j).item() == 6j
+    compiled = torch.compile(lambda x: f(3.0, 2.0) * x, fullgraph=True, backend="aot_eager")
+    assert compiled(torch.ones(2)).tolist() == [6.0, 6.0]
 
 
 @dataclasses.dataclass
@@ -422,6 +485,25 @@ def test_tensors_of_other_devices_are_refused() -> None:
         array_of(Moved, WRAPPED._operation((torch.ones(1),) * 2, {})[0])
 
 
+@pytest.mark.skipif(building.MISSING is not None, reason=str(building.MISSING))
+@pytest.mark.skipif(ON_CARD, reason="the arrays are the stand-in's")
+def test_programs_of_operations_run_on_arrays_of_cupy() -> None:
+    """Only the programs: tensors on a GPU are refused until a card has run them."""
+    x, y = (t.numpy() for t in points(requires_grad=False))
+    operation, _ = wrap(horner)._operation((torch.ones(4), torch.ones(4)), {})
+    lanes = operation.batched((True, False)).pullback((0,), (0,))
+    with installed():
+        on_gpu = [standin.asarray(a) for a in (x, y)]
+        assert_same(operation.call(*on_gpu).get(), operation.call(x, y))
+        cotangent = np.ones(4)
+        pulled = operation.pullback((0, 1), (0,)).call
+        found = pulled(*on_gpu, standin.asarray(cotangent))
+        assert_same([a.get() for a in found], list(pulled(x, y, cotangent)))
+        rows = np.stack([x, y])
+        (found,) = lanes.call(standin.asarray(rows), on_gpu[1], standin.asarray(np.ones((2, 4))))
+        assert_same(found.get(), lanes.call(rows, y, np.ones((2, 4)))[0])
+
+
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(TypeError, match="wrap: f must be a function"):
         wrap(3)
@@ -440,3 +522,11 @@ def test_the_missing_framework_is_named() -> None:
     code = "import sys; sys.modules['torch'] = None\nimport calque\ncalque.bridges.torch"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert 'pip install "calque[torch]"' in done.stderr and "FrameworkMissing" in done.stderr
+
+
+def test_the_program_of_the_documentation(tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    page = Path(calque.__file__).resolve().parent / "docs" / "bridges.md"
+    (text,) = re.findall(r"^```python torch\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
+    (tmp_path / "page.py").write_text(text)
+    runpy.run_path(str(tmp_path / "page.py"))

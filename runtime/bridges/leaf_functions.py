@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from calque.runtime.api import value_and_grad
 from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.trees import tree_leaves, tree_unflatten
 
@@ -83,3 +84,23 @@ def pushforward_of(
         return jvp(partial, points, tuple(leaves[count:]))[1]
 
     return pushforward
+
+
+def with_gradient_of(
+    function: Callable[..., Any], count: int, wanted: Places
+) -> Callable[..., Any]:
+    """``(the only result, a number, *its gradients by the arguments wanted)``."""
+
+    def with_gradient(*leaves: Any) -> Any:
+        def partial(*parts: Any) -> Any:
+            complete = list(leaves[:count])
+            for place, part in zip(wanted, parts):
+                complete[place] = part
+            return tree_leaves(function(*complete))[0]
+
+        places = tuple(range(len(wanted)))
+        points = [leaves[k] for k in wanted]
+        value, gradients = value_and_grad(partial, argnums=places)(*points)
+        return value, *gradients
+
+    return with_gradient

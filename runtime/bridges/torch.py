@@ -66,9 +66,7 @@ class TensorFunction:
         own = getattr(function, "__name__", type(function).__name__)
         self.name = own if own.isidentifier() else "function"
         self._operations: dict[Any, TensorOperation] = {}
-        self._of_tensors: dict[
-            int, TensorOperation
-        ] = {}  # by their number, where there is nothing else
+        self._of_tensors: dict[int, TensorOperation] = {}  # where tensors are all, by their number
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -82,9 +80,9 @@ class TensorFunction:
         return tensors[0] if tree is None else pytrees.unflatten(tree, tensors)
 
     def custom_op(self, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Any, ...]]:
-        """The ``torch.library.custom_op`` that these arguments have under ``torch.compile``.
+        """The custom op that serves these arguments under ``torch.compile``, and its arguments.
 
-        With it come the arguments that it takes, for ``torch.library.opcheck``.
+        They are what ``torch.library.opcheck`` takes.
         """
         operation, leaves = self._operation(args, kwargs)
         count = len(operation.run(leaves))
@@ -168,9 +166,9 @@ def _as_tensor(array: Any) -> Any:
 
 
 def _described(leaf: Any, number: int) -> Any:
-    """What is known of a leaf while a graph is made: dtype and rank, the class of a number."""
+    """What a graph holds for: a tensor's dtype, rank and sizes of 1, the class of a number."""
     if isinstance(leaf, torch.Tensor):
-        return (leaf.dtype, leaf.ndim, number)
+        return (leaf.dtype, tuple([1 if size == 1 else 0 for size in leaf.shape]), number)
     if isinstance(leaf, (bool, int, float)):
         return type(leaf)
     return leaf

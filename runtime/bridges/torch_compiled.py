@@ -1,4 +1,8 @@
-"""Operations as ``torch.library.custom_op``: one node of the graph that ``torch.compile`` makes."""
+"""Operations as custom ops of ``torch.library``: each is one node of a graph of ``torch.compile``.
+
+A custom op has its own kernel for derivatives, an ``InGraph``: that of ``register_autograd`` raises
+under ``torch.func``.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +58,8 @@ def record_of(wrapped: Any, tree: Any, described: tuple[Any, ...]) -> str:
     """The name of the record for arguments like these: TorchDynamo takes texts for constants.
 
     ``tree`` is that of ``(args, kwargs)``, with the number of each leaf in PyTorch's order in its
-    place; ``described`` has dtype and rank of each tensor, the class of a number, and constants.
+    place; ``described`` has the dtype, rank and sizes of 1 of each tensor, the class of a number,
+    and constants.
     """
     places, structure = pytrees.flatten(tree)
     leaves = [described[k] for k in places]
@@ -78,18 +83,23 @@ def _kind(described: Any, wrapped: Any) -> str:
     if described is None or isinstance(described, str):
         return ""
     raise UnsupportedOption(
-        f"{wrapped.name}: an argument is {type(described).__name__}, which torch.compile cannot put "
-        "into a graph.",
+        f"{wrapped.name}: an argument is {type(described).__name__}, which torch.compile cannot "
+        "put into a graph.",
         hint="pass tensors, real numbers, texts, and tuples, lists and dicts of them",
     )
 
 
 def _type(described: Any) -> Any:
     """The type of a leaf, whose sizes are names."""
-    if not isinstance(described, tuple):
-        return described if described is not float else (float, ())
-    dtype, rank, number = described
-    return _numpys(dtype), tuple([f"size_{number}_{k}" for k in range(rank)])
+    if isinstance(described, tuple):
+        return _with_names(*described)
+    return (float, ()) if described is float else described
+
+
+def _with_names(dtype: Any, sizes: Sequence[int], number: int) -> Any:
+    """The type of a tensor whose sizes are names, but for those of 1."""
+    dims = [1 if size == 1 else f"size_{number}_{k}" for k, size in enumerate(sizes)]
+    return _numpys(dtype), tuple(dims)
 
 
 def _numpys(dtype: Any) -> Any:
@@ -116,15 +126,18 @@ def _is_special(leaf: Any) -> bool:
 
 def traced(operation: TensorOperation, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
     """The results of the custom op, as tensors; and their tree."""
-    types = [
-        (_numpys(x.dtype), tuple([f"size_{number}_{k}" for k in range(x.ndim)]))
-        if isinstance(x, torch.Tensor)
-        else _type_of_leaf(x)
-        for number, x in enumerate(leaves)
-    ]
-    tree = result_tree(operation, tuple(types))
+    tree = tree_of_ranks(operation, leaves)
     count = len(pytrees.flatten(tree)[0])
     return together(custom_op_of(operation, count)(*leaves)), tree
+
+
+def tree_of_ranks(operation: TensorOperation, leaves: Sequence[Any]) -> Any:
+    """The tree of the result, with a ``Spec`` for each leaf, for leaves of these ranks."""
+    types = [
+        _with_names(x.dtype, x.shape, number) if isinstance(x, torch.Tensor) else _type_of_leaf(x)
+        for number, x in enumerate(leaves)
+    ]
+    return result_tree(operation, tuple(types))
 
 
 def custom_op_of(operation: TensorOperation, count: int) -> Any:
@@ -141,7 +154,6 @@ def _custom_op(operation: TensorOperation, count: int) -> Any:
     given = ", ".join(f"{kind} leaf_{k}" for k, kind in enumerate(operation.kinds))
     results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
     name = re.sub(r"\W", "_", operation.name).strip("_") or "function"
-
     name = f"{name}_{_process}_{next(_numbers)}"
     _library.define(f"{name}({given}) -> {results}", tags=(torch.Tag.pt2_compliant_tag,))
     op = getattr(torch.ops.calque, name).default
@@ -165,15 +177,18 @@ def together(results: Any) -> tuple[Any, ...]:
 
 def _fakes(operation: TensorOperation, leaves: tuple[Any, ...]) -> list[Any]:
     """Tensors without values, as the results are."""
-    some = next(x for x in leaves if isinstance(x, torch.Tensor))
+    devices = [x.device for x in leaves if isinstance(x, torch.Tensor)]
+    device = devices[0] if devices else "cpu"
     types = operation.results(tuple([_type_of_leaf(x) for x in leaves]))
-    return [some.new_empty(dims, dtype=TORCH_DTYPES[dtype]) for dtype, dims in types]
+    return [torch.empty(dims, dtype=TORCH_DTYPES[t], device=device) for t, dims in types]
 
 
 def _type_of_leaf(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         return _numpys(leaf.dtype), tuple(leaf.shape)
-    return (float, ()) if isinstance(leaf, (float, torch.SymFloat)) else leaf
+    if isinstance(leaf, (float, torch.SymFloat)):
+        return float, ()
+    return (complex, ()) if isinstance(leaf, complex) else leaf
 
 
 def _differentiable(op: Any, operation: TensorOperation) -> Callable[..., Any]:

@@ -38,6 +38,11 @@ def kept(ctx: Any) -> list[Any]:
     return [next(tensors) if kind == "Tensor" else number for kind, number in pairs]
 
 
+def wanted_of(needed: Sequence[bool]) -> Places:
+    """The places that are needed."""
+    return tuple([k for k, each in enumerate(needed) if each])
+
+
 def pulled_back(
     ctx: Any, needed: Sequence[bool], cotangents: Sequence[Any]
 ) -> tuple[TensorOperation, list[Any], Places]:
@@ -45,7 +50,7 @@ def pulled_back(
 
     PyTorch's cotangents of complex numbers are the conjugates of calque's, which are JAX's.
     """
-    wanted = tuple([k for k, each in enumerate(needed) if each])
+    wanted = wanted_of(needed)
     operation = ctx.operation.pullback(wanted, ctx.given)
     return operation, [*kept(ctx), *[conjugate(cotangents[k]) for k in ctx.given]], wanted
 

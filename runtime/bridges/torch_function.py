@@ -10,6 +10,7 @@ import torch
 from torch.autograd import forward_ad
 
 from calque.runtime.bridges import torch_compiled
+from calque.runtime.bridges.leaf_functions import Places
 from calque.runtime.bridges.torch_contexts import (
     batch_of,
     conjugate,
@@ -17,12 +18,14 @@ from calque.runtime.bridges.torch_contexts import (
     pulled_back,
     pushed_forward,
     spread,
+    wanted_of,
 )
 from calque.runtime.bridges.torch_operations import TensorOperation
+from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import pytrees
 
 
-class Outcome:
+class HostResult:
     """Where a call puts its result of NumPy, of which the structure is asked."""
 
     value: Any = None
@@ -30,13 +33,13 @@ class Outcome:
 
 def applied(operation: TensorOperation, leaves: Sequence[Any]) -> tuple[Any, Any]:
     """The results of a call, and the structure of their tree (None: one tensor alone)."""
-    outcome = Outcome()
+    outcome = HostResult()
     tensors = apply(operation, outcome, leaves)
     value = outcome.value
     return tensors, None if type(value) is np.ndarray else pytrees.flatten(value)[1]
 
 
-def apply(operation: TensorOperation, outcome: Outcome | None, leaves: Sequence[Any]) -> Any:
+def apply(operation: TensorOperation, outcome: HostResult | None, leaves: Sequence[Any]) -> Any:
     """The results of a call, recorded where derivatives may be asked for.
 
     Only what ``torch.func`` transforms is a ``Transformable``: to call it takes PyTorch some 20
@@ -50,7 +53,7 @@ def apply(operation: TensorOperation, outcome: Outcome | None, leaves: Sequence[
     return _computed(operation, outcome, leaves)
 
 
-def _computed(operation: TensorOperation, outcome: Outcome | None, leaves: Sequence[Any]) -> Any:
+def _computed(operation: TensorOperation, outcome: HostResult | None, leaves: Sequence[Any]) -> Any:
     if torch_compiled.is_traced(leaves):
         tensors, value = torch_compiled.traced(operation, leaves)
     else:
@@ -60,19 +63,62 @@ def _computed(operation: TensorOperation, outcome: Outcome | None, leaves: Seque
     return tensors
 
 
+def _with_gradients(
+    operation: TensorOperation, outcome: HostResult | None, leaves: Sequence[Any], wanted: Places
+) -> tuple[Any, ...] | None:
+    """The result of a call and its gradients, if it is one real number; else None."""
+    if outcome is None or not wanted or torch_compiled.is_traced(leaves):
+        return None
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    key = tuple([(x.dtype, x.ndim, 1 in x.shape and x.shape) for x in tensors])
+    tree = operation.once(("number", key), lambda: _tree_of_number(operation, leaves))
+    if tree is _NONE:
+        return None
+    try:
+        made = operation.with_gradient(wanted).run(leaves)
+    except CalqueError:  # which is said when the derivative is asked for
+        return None
+    outcome.value = tree
+    return made
+
+
+def _tree_of_number(operation: TensorOperation, leaves: Sequence[Any]) -> Any:
+    """The tree of a result that is one real number; ``_NONE`` for others."""
+    try:
+        tree = torch_compiled.tree_of_ranks(operation, leaves)
+    except CalqueError:
+        return _NONE
+    found = pytrees.flatten(tree)[0]
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    real = not any(x.dtype.is_complex for x in tensors)
+    one = len(found) == 1 and found[0].dims == () and found[0].dtype.kind == "f"
+    return tree if one and real else _NONE
+
+
+_NONE = object()
+
+
 class Applied(torch.autograd.Function):
     """An operation, applied to leaves."""
 
     @staticmethod
-    def forward(ctx: Any, operation: TensorOperation, outcome: Outcome | None, *leaves: Any) -> Any:
-        """The results, as tensors."""
-        tensors = _computed(operation, outcome, leaves)
+    def forward(
+        ctx: Any, operation: TensorOperation, outcome: HostResult | None, *leaves: Any
+    ) -> Any:
+        """The results, as tensors; of a number the gradients too, in the same program."""
+        made = _with_gradients(operation, outcome, leaves, wanted_of(ctx.needs_input_grad[2:]))
+        tensors = _computed(operation, outcome, leaves) if made is None else made[:1]
         keep(ctx, operation, leaves, tensors)
+        ctx.gradients = None if made is None else made[1:]
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         """The cotangents of the leaves."""
+        if ctx.gradients is not None and not torch.is_grad_enabled():
+            made = [cotangents[0] * x for x in ctx.gradients]
+            wanted = wanted_of(ctx.needs_input_grad[2:])
+            return None, None, *spread(made, wanted, len(ctx.numbers))
         operation, leaves, wanted = pulled_back(ctx, ctx.needs_input_grad[2:], cotangents)
         made = [conjugate(x) for x in apply(operation, None, leaves)]
         return None, None, *spread(made, wanted, len(ctx.numbers))
@@ -91,7 +137,7 @@ class Transformable(torch.autograd.Function):
     jvp = Applied.jvp
 
     @staticmethod
-    def forward(operation: TensorOperation, outcome: Outcome | None, *leaves: Any) -> Any:
+    def forward(operation: TensorOperation, outcome: HostResult | None, *leaves: Any) -> Any:
         """The results, as tensors."""
         return _computed(operation, outcome, leaves)
 
@@ -99,6 +145,7 @@ class Transformable(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """Keep the leaves, for both modes."""
         keep(ctx, inputs[0], inputs[2:], output)
+        ctx.gradients = None
 
     @staticmethod
     def vmap(

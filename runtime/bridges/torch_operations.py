@@ -19,6 +19,7 @@ from calque.runtime.bridges.leaf_functions import (
     Places,
     pullback_of,
     pushforward_of,
+    with_gradient_of,
     with_own_arrays,
 )
 from calque.runtime.bridges.torch_arrays import array_of, tensor_of
@@ -76,6 +77,16 @@ class TensorOperation:
     def results(self, types: tuple[Type, ...]) -> list[Type]:
         """The types of the results for leaves of these types."""
         return result_types(self, types)
+
+    def with_gradient(self, wanted: Places) -> TensorOperation:
+        """The only result, a number, and its gradients by the leaves ``wanted``."""
+
+        def make() -> TensorOperation:
+            function = with_gradient_of(self.function, len(self.kinds), wanted)
+            return TensorOperation(function, self.kinds, f"{self.name}_grad", self.compiled)
+
+        made: TensorOperation = self.once(("with gradient", wanted), make)
+        return made
 
     def pullback(self, wanted: Places, given: Places) -> TensorOperation:
         """Cotangents of the leaves ``wanted``, by those of the results ``given``, at the end."""

@@ -11,7 +11,8 @@ from calque.runtime.transformed import result_spec
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.ir import pytrees
 
-# Of an array its dtype and sizes, of Python's float the class and (), of an int the value or class.
+# Of an array its dtype and sizes, of a float or a complex number its class and (), of an int the
+# value or the class.
 Type = Any
 Types = tuple[Type, ...]
 
@@ -94,7 +95,7 @@ def result_tree(operation: Any, types: Types) -> Any:
 
 def _spec(each: Type) -> Any:
     if isinstance(each, tuple):
-        return Spec(np.dtype(each[0]), each[1], each[0] is float)
+        return Spec(np.dtype(each[0]), each[1], isinstance(each[0], type))
     return Spec(np.dtype(each), (), True) if isinstance(each, type) else each
 
 
