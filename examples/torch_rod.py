@@ -85,6 +85,13 @@ def main():
     )
     print(f"value and gradient: {1e3 * seconds:.2f} ms, PyTorch's operations {1e3 * slow:.0f} ms")
 
+    short = u[:3]
+    model.cooled(short, short[:2], 0.5, 1)
+    began = time.perf_counter()
+    for _ in range(1000):
+        model.cooled(short, short[:2], 0.5, 1)
+    print(f"a call of three cells: {1e3 * (time.perf_counter() - began):.1f} us")
+
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     for step in range(201):
         optimizer.zero_grad()

@@ -7,7 +7,6 @@ all nestings are. Operations know leaves only, arrays and numbers in a row.
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +40,6 @@ class TensorOperation:
         self.function, self.kinds, self.name = function, kinds, name
         self.compiled = compiled
         self._made: dict[Any, Any] = {}
-        self._lock = threading.RLock()
         arrays = frozenset(k for k, kind in enumerate(kinds) if kind == "Tensor")
         own = with_own_arrays(function, arrays)
         own.__name__ = name
@@ -51,11 +49,8 @@ class TensorOperation:
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """What is kept under a key, made when it is first asked for."""
         found = self._made.get(key)
-        if found is None:
-            with self._lock:
-                found = self._made.get(key)
-                if found is None:
-                    found = self._made[key] = make()
+        if found is None:  # of two threads that make it, one is heard
+            found = self._made.setdefault(key, make())
         return found
 
     def run(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
