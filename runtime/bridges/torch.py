@@ -66,7 +66,7 @@ class TensorFunction:
         own = getattr(function, "__name__", type(function).__name__)
         self.name = own if own.isidentifier() else "function"
         self._operations: dict[Any, TensorOperation] = {}
-        self._of_tensors: dict[int, TensorOperation] = {}  # where tensors are all, by their number
+        self._of_leaves: dict[Any, TensorOperation] = {}  # of arguments in a row, by their kinds
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -90,12 +90,12 @@ class TensorFunction:
 
     def _operation(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operation for arguments of this structure, and the leaves that it takes."""
-        if not kwargs and all(isinstance(x, torch.Tensor) for x in args):
-            found = self._of_tensors.get(len(args))
+        kinds = tuple([kind_of(x) for x in args])
+        if not kwargs and all(kinds):
+            found = self._of_leaves.get(kinds)
             if found is None:
-                kinds = ("Tensor",) * len(args)
                 found = TensorOperation(self.function, kinds, self.name, self.jit)
-                found = self._of_tensors.setdefault(len(args), found)
+                found = self._of_leaves.setdefault(kinds, found)
             return found, args
         leaves, structure = pytrees.flatten((args, kwargs))
         leaves = [_as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
