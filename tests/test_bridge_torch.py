@@ -19,68 +19,22 @@ from cuda_emulator.running import ON_CARD, installed
 
 torch = pytest.importorskip("torch")
 
+from torch_programs import (  # noqa: E402
+    F64,
+    FORMS,
+    FUNC,
+    WRAPPED,
+    Layer,
+    assert_same,
+    growing,
+    horner,
+    horner_of_torch,
+    points,
+    wrap,
+)
+
 import calque  # noqa: E402
 from calque.transpiler.errors import DtypeError, ImpureFunction, MixedDevices  # noqa: E402
-
-wrap = calque.bridges.torch.wrap
-F64 = torch.float64
-FUNC = torch.func
-
-
-def horner(x: Any, y: Any) -> Any:
-    s = np.tanh(x) * y
-    for _ in range(3):
-        s = s * x + y
-    return s
-
-
-def horner_of_torch(x: Any, y: Any) -> Any:
-    s = torch.tanh(x) * y
-    for _ in range(3):
-        s = s * x + y
-    return s
-
-
-WRAPPED = wrap(horner)
-FORMS = {
-    "grad": lambda f: FUNC.grad(lambda *a: f(*a).sum(), argnums=(0, 1)),
-    "vjp": lambda f: lambda x, y: FUNC.vjp(f, x, y)[1](y),
-    "jvp": lambda f: lambda x, y: FUNC.jvp(f, (x, y), (y, x)),
-    "jacrev": lambda f: FUNC.jacrev(f, argnums=(0, 1)),
-    "jacfwd": lambda f: FUNC.jacfwd(f),
-    "hessian": lambda f: FUNC.hessian(lambda *a: f(*a).sum()),
-    "jacrev of jacrev": lambda f: FUNC.jacrev(FUNC.jacrev(f)),
-    "linearize": lambda f: lambda x, y: FUNC.linearize(f, x, y)[1](y, x),
-    "third": lambda f: FUNC.grad(
-        lambda x, y: FUNC.grad(lambda x: FUNC.grad(lambda x: f(x, y).sum())(x).sum())(x).sum()
-    ),
-    "vmap": lambda f: (
-        lambda x, y: FUNC.vmap(f, in_dims=(1, None), out_dims=1)(torch.stack([x, y], 1), y)
-    ),
-    "vmap of grad": lambda f: (
-        lambda x, y: FUNC.vmap(FUNC.grad(lambda *a: f(*a).sum()), in_dims=(0, None))(
-            torch.stack([x, y]), y
-        )
-    ),
-    "grad of vmap": lambda f: FUNC.grad(
-        lambda x, y: FUNC.vmap(f, in_dims=(None, 0))(x, torch.stack([y, 2.0 * y])).sum()
-    ),
-    "vmap of vmap": lambda f: (
-        lambda x, y: FUNC.vmap(FUNC.vmap(f, in_dims=(0, None)), in_dims=(None, 0))(
-            torch.stack([x, y]), torch.stack([x, y])
-        )
-    ),
-}
-
-
-def points(**wanted: Any) -> tuple[Any, Any]:
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(2, 4, dtype=F64, generator=generator)
-    return x.clone().requires_grad_(**wanted), y.clone().requires_grad_(**wanted)
-
-
-def assert_same(found: Any, expected: Any) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_gradcheck() -> None:
@@ -104,70 +58,6 @@ def test_gradgradcheck() -> None:
 def test_transformations_of_torch_func(name: str) -> None:
     x, y = points(requires_grad=False)
     assert_same(FORMS[name](WRAPPED)(x, y), FORMS[name](horner_of_torch)(x, y))
-
-
-def test_opcheck() -> None:
-    op, leaves = WRAPPED.custom_op(*points())
-    assert set(torch.library.opcheck(op, leaves).values()) == {"SUCCESS"}
-    assert torch.autograd.gradcheck(op, leaves) and torch.autograd.gradgradcheck(op, leaves)
-
-
-@pytest.mark.parametrize("name", ["grad", "jacfwd", "vmap of grad", "jvp"])
-def test_a_custom_op_under_torch_func(name: str) -> None:
-    x, y = points(requires_grad=False)
-    op, _ = WRAPPED.custom_op(x, y)
-    assert_same(FORMS[name](op)(x, y), FORMS[name](horner_of_torch)(x, y))
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_compiled_by_torch(backend: str) -> None:
-    torch._dynamo.reset()
-
-    def of(f: Any) -> Any:
-        return lambda x, y: (f(x * 2.0, y) ** 2).sum()
-
-    compiled = torch.compile(of(WRAPPED), fullgraph=True, backend=backend)
-    x, y = points()
-    found, expected = compiled(x, y), of(horner_of_torch)(x, y)
-    assert_same(found, expected)
-    assert_same(torch.autograd.grad(found, (x, y)), torch.autograd.grad(expected, (x, y)))
-
-
-@pytest.mark.parametrize("name", ["grad", "vmap", "vmap of grad", "jacfwd"])
-def test_torch_func_within_torch_compile(name: str) -> None:
-    torch._dynamo.reset()
-    x, y = points(requires_grad=False)
-    compiled = torch.compile(FORMS[name](WRAPPED), fullgraph=True, backend="aot_eager")
-    assert_same(compiled(x, y), FORMS[name](horner_of_torch)(x, y))
-
-
-def growing(x: Any, p: Any, k: int, *, scale: float = 1.0, mode: str = "sin") -> Any:
-    y = np.sin(x) if mode == "sin" else np.cos(x)
-    for _ in range(k):
-        y = y * p["w"] + p["b"][0]
-    return {"y": scale * y, "ends": (y[:1], np.concatenate([x, y])), "count": np.sum(y > 0.0)}
-
-
-def test_trees_numbers_and_sizes_within_torch_compile() -> None:
-    """The sizes of results follow from those of arguments, which may be symbols; numbers may change."""
-    torch._dynamo.reset()
-    f = wrap(growing)
-
-    def total(x: Any, p: Any, k: int) -> Any:
-        found = f(x, p, k, scale=2.0, mode="cos")
-        return found["y"].sum() + found["ends"][1].sum() * found["count"]
-
-    compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
-    for size, k in ((4, 1), (5, 2), (6, 3), (9, 3)):
-        p = {
-            "w": torch.rand(size, dtype=F64, requires_grad=True),
-            "b": [torch.rand(1, dtype=F64, requires_grad=True)],
-        }
-        x = torch.linspace(0.0, 3.0, size, dtype=F64)
-        found, expected = compiled(x, p, k), total(x, p, k)
-        assert_same(found, expected)
-        leaves = (p["w"], p["b"][0])
-        assert_same(torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves))
 
 
 def growing_of_torch(x: Any, p: Any, k: int, scale: float) -> Any:
@@ -227,29 +117,6 @@ def ruler(x: Any) -> Any:
 
 def measured(x: Any) -> Any:
     return ruler(x)
-
-
-def squeezed(x: Any, z: Any) -> Any:
-    return np.squeeze(x) * z
-
-
-@pytest.mark.parametrize("shape", [(3, 1), (1, 1), (2, 3)])
-def test_sizes_of_one(shape: tuple[int, ...]) -> None:
-    torch._dynamo.reset()
-    f = wrap(squeezed)
-    x = torch.rand(shape, dtype=F64, requires_grad=True)
-    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
-    for found in (f(x, 2.0), compiled(x, 2.0)):
-        assert_same(found, 2.0 * x.squeeze())
-        assert_same(torch.autograd.grad(found.sum(), x), (torch.full(shape, 2.0, dtype=F64),))
-
-
-def test_numbers_alone() -> None:
-    torch._dynamo.reset()
-    f = wrap(squeezed)
-    assert f(2.0, 3.0).item() == 6.0 and f(2.0, 3j).item() == 6j
-    compiled = torch.compile(lambda x: f(3.0, 2.0) * x, fullgraph=True, backend="aot_eager")
-    assert compiled(torch.ones(2)).tolist() == [6.0, 6.0]
 
 
 @dataclasses.dataclass
@@ -374,29 +241,6 @@ def test_an_argument_changed_before_the_backward_pass_is_noticed() -> None:
         found.sum().backward()
 
 
-def chosen(x: Any) -> Any:
-    return x[x > 1.0]
-
-
-def test_sizes_that_depend_on_values() -> None:
-    torch._dynamo.reset()
-    x = torch.arange(4.0, dtype=F64, requires_grad=True)
-    f = wrap(chosen)
-    assert torch.autograd.grad(f(x).sum(), x)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
-    with pytest.raises(Exception, match="the size of result 0 depends on values"):
-        torch.compile(f, fullgraph=True, backend="aot_eager")(x)
-
-
-class Layer(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.w = torch.nn.Parameter(torch.full((4,), 0.5))
-        self.f = wrap(horner)
-
-    def forward(self, x: Any) -> Any:
-        return self.f(x, self.w)
-
-
 def test_a_module_is_trained_copied_and_saved() -> None:
     torch._dynamo.reset()
     layer, x = Layer(), torch.linspace(-1.0, 1.0, 4)
@@ -413,16 +257,6 @@ def test_a_module_is_trained_copied_and_saved() -> None:
     assert losses[-1] < 0.2 * losses[0]
     for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert_same(other(x), layer(x))
-
-
-def test_fakes_meta_tensors_and_exported_programs() -> None:
-    x, y = points(requires_grad=False)
-    assert WRAPPED(x.to("meta"), y.to("meta")).shape == (4,)
-    with torch._subclasses.FakeTensorMode() as mode:
-        assert WRAPPED(mode.from_tensor(x), mode.from_tensor(y)).shape == (4,)
-    layer = Layer()
-    program = torch.export.export(layer, (torch.ones(4),))
-    assert_same(program.module()(torch.ones(4)), layer(torch.ones(4)))
 
 
 def test_checkpoints_and_functional_derivatives() -> None:
