@@ -19,7 +19,7 @@ def turned(rotation, x):
 
 
 def seen(poses, places):
-    """Where each camera (3 numbers of its turn, 3 of its place) sees each point."""
+    """The places where each camera (3 numbers of its turn, 3 of its place) sees each point."""
     x = turned(poses[camera, :3], places[point] - poses[camera, 3:])
     return x[:, :2] / x[:, 2:]
 

@@ -11,7 +11,7 @@ SIDE = 24
 
 
 def spread(z):
-    """What flows into each cell from its four neighbours; nothing leaves the square."""
+    """The flow into each cell from its four neighbours; nothing leaves the square."""
     flow = np.zeros_like(z)
     flow[1:, :] += z[:-1, :] - z[1:, :]
     flow[:-1, :] += z[1:, :] - z[:-1, :]

@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -174,18 +173,7 @@ def test_a_solver_outlives_the_name_of_its_function() -> None:
     np.testing.assert_allclose(made(x0=X)["x"].full(), 1.0)
 
 
-def test_sparsity_is_that_of_calque_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pattern(f, *args):
-        """What ``calque.sparse.jacobian_sparsity`` gives, found by the derivative at a point."""
-        rng = np.random.default_rng(0)
-        args = [rng.uniform(1.0, 2.0, np.shape(x)) for x in args]
-        J = np.asarray(calque.jacfwd(f)(*args))
-        J = J.reshape(-1, args[0].size)
-        rows, cols = np.nonzero(J)
-        return SimpleNamespace(rows=rows, cols=cols, shape=J.shape)
-
-    monkeypatch.setattr(calque, "sparse", SimpleNamespace(jacobian_sparsity=pattern), raising=False)
-
+def test_blocks_are_as_sparse_as_they_can_be() -> None:
     def apart(A, c):
         return A.T**3 * c, np.sum(A**2, axis=0)
 

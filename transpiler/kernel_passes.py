@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calque.transpiler.algebra.common_subexpressions import merge_equal_in_loops
+from calque.transpiler.algebra.common_subexpressions import merge_common_subexpressions
 from calque.transpiler.algebra.last_elements import carry_last_elements
 from calque.transpiler.algebra.scalar_factoring import factor_out_scalars
 from calque.transpiler.algebra.triangular_solves import solve_by_substitution
@@ -430,7 +430,7 @@ KERNEL_PASSES = (
     ),
     Pass("hoist_allocations", lambda w: hoist_allocations(w.function), optional=True),
     Pass(
-        *("merge_equal", lambda w: merge_equal_in_loops(w.function)),
+        *("merge_common_subexpressions", lambda w: merge_common_subexpressions(w.function)),
         when=_on_grid,
         optional=True,
     ),

@@ -10,7 +10,7 @@ one call of Python takes less than one for each vector.
 from __future__ import annotations
 
 import inspect
-import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from calque.runtime import trees
 from calque.runtime.bridges.leaf_programs import LeafProgram, Unshared, flattened
 from calque.runtime.fitting import fitting, flag
 from calque.runtime.options import checked
+from calque.runtime.sparse import detecting
 from calque.runtime.spec import Spec
 from calque.transpiler.errors import CalqueError, ShapeError
 
@@ -223,15 +224,16 @@ def _in_rows(rows: np.ndarray, size: tuple[int, int]) -> Any:
 
 
 def _pattern(program: LeafProgram, out: int | None, into: int | None, size: tuple[int, int]) -> Any:
-    """The sparsity of a result's derivative by a leaf; dense where ``calque.sparse`` is not."""
-    sparse = getattr(sys.modules["calque"], "sparse", None)
-    if sparse is None or out is None or into is None:
+    """The sparsity of a result's derivative by a leaf, for all values of all inputs."""
+    if out is None or into is None:
         return framework.Sparsity.dense(*size)
     leaves = [np.ones([int(d) for d in spec.dims], spec.dtype) for spec in program.takes]
     first = leaves.pop(into)
     one = Unshared("identity", _one_result(program.function, out, into))
     try:
-        found = sparse.jacobian_sparsity(one, first, *leaves)
+        with warnings.catch_warnings():  # a dense block needs no word: it always was one
+            warnings.simplefilter("ignore", detecting.DenseBlockWarning)
+            found = detecting.detect(one, [first, *leaves], (0,), fixed=False).pattern
     except CalqueError:  # of what it does not know; dense is always right
         return framework.Sparsity.dense(*size)
     indices = zip((found.rows, found.cols), (program.gives[out], program.takes[into]))

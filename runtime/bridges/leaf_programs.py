@@ -21,7 +21,7 @@ from calque.runtime.api import jit, vmap
 from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.more_derivatives import jacobian
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import Transformed, _result_spec
+from calque.runtime.transformed import Transformed, result_spec
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.ir import pytrees
 
@@ -173,7 +173,7 @@ def flattened(
         return function(*args, **kwargs)
 
     found, outer = pytrees.flatten(
-        _result_spec(Unshared("identity", called), tuple(takes), sized=True)
+        result_spec(Unshared("identity", called), tuple(takes), sized=True)
     )
     places = [i for i, leaf in enumerate(found) if isinstance(leaf, Spec)]
     gives = [_strong(_known(found[i], name)) for i in places]

@@ -166,7 +166,7 @@ def _as_tensor(array: Any) -> Any:
 
 
 def _described(leaf: Any, number: int) -> Any:
-    """What a graph holds for: a tensor's dtype, rank and sizes of 1, the class of a number."""
+    """The types that a graph holds for: a tensor's dtype, rank and sizes of 1, a number's class."""
     if isinstance(leaf, torch.Tensor):
         return (leaf.dtype, tuple([1 if size == 1 else 0 for size in leaf.shape]), number)
     if isinstance(leaf, (bool, int, float)):

@@ -192,7 +192,7 @@ def _type_of_leaf(leaf: Any) -> Any:
 
 
 def _differentiable(op: Any, operation: TensorOperation) -> Callable[..., Any]:
-    """What the dispatcher calls of an op where derivatives may be asked for."""
+    """The function of an op that the dispatcher calls where derivatives may be asked for."""
 
     def differentiable(keyset: Any, *leaves: Any) -> Any:
         with enable_single_level_autograd_function():

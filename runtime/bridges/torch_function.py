@@ -26,7 +26,7 @@ from calque.transpiler.ir import pytrees
 
 
 class HostResult:
-    """Where a call puts its result of NumPy, of which the structure is asked."""
+    """The place where a call puts its result of NumPy, of which the structure is asked."""
 
     value: Any = None
 

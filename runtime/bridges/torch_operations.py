@@ -47,7 +47,7 @@ class TensorOperation:
         self.call: Callable[..., Any] = jit(own) if numba else Transformed("identity", own)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What is kept under a key, made when it is first asked for."""
+        """The value that is kept under a key, made when it is first asked for."""
         found = self._made.get(key)
         if found is None:  # of two threads that make it, one is heard
             found = self._made.setdefault(key, make())

@@ -47,13 +47,16 @@ class Detected:
         return all(_are_equal(path.read(self.root), value) for path, value in self.captured)
 
 
-def detect(function: Callable[..., Any], args: Sequence[Any], argnums: Sequence[int]) -> Detected:
+def detect(
+    function: Callable[..., Any], args: Sequence[Any], argnums: Sequence[int], fixed: bool = True
+) -> Detected:
     """The pattern of the Jacobian of ``function`` by the arguments of these numbers.
 
     A row for each number of the result, a column for each number of those arguments, both in the
     order of ``ravel_pytree``. It holds for all values of floats among the arguments, in these
-    sizes; integers, booleans and what the function captures are taken as they are now. Warns of
-    operations with too large an answer, and raises SparsityUndecided where sizes depend on floats.
+    sizes; integers, booleans and what the function captures are taken as they are now, or, unless
+    ``fixed``, for unknown, too. Warns of operations with too large an answer, and raises
+    SparsityUndecided where sizes depend on what is unknown.
     """
     program = Transformed("identity", function)
     found = program.program(*args)
@@ -67,9 +70,10 @@ def detect(function: Callable[..., Any], args: Sequence[Any], argnums: Sequence[
     sizes = capture_sizes(found.captures, root) | sizes_of(leaves) | integers_of(leaves)
     small = traced.copied(sizes)
     inputs = sum(np.size(leaf) for leaf, counted in zip(leaves, chosen, strict=True) if counted)
-    given, integers = _arguments(leaves, chosen, inputs)
+    given, integers = _arguments(leaves, chosen, inputs, fixed)
     values: dict[Var, Any] = {var: given[k] for var, k in small.builder.leaf_of_param.items()}
-    values |= {copy.var: value for copy, (_, value) in zip(small.captures, captured, strict=True)}
+    for copy, (_, value) in zip(small.captures, captured, strict=True):
+        values[copy.var] = value if fixed else none(np.shape(value), inputs)
     detection = Detection(inputs)
     detection.follow(small.function, values)
     atoms = small.function.body.results
@@ -95,15 +99,16 @@ def detect(function: Callable[..., Any], args: Sequence[Any], argnums: Sequence[
 
 
 def _arguments(
-    leaves: Sequence[Any], chosen: Sequence[bool], inputs: int
+    leaves: Sequence[Any], chosen: Sequence[bool], inputs: int, fixed: bool
 ) -> tuple[list[Any], list[tuple[int, Any]]]:
     """For each leaf what it reaches, or its value; and those that are taken as they are."""
     given, known, first = [], [], 1
     for position, (leaf, counted) in enumerate(zip(leaves, chosen, strict=True)):
-        if np.result_type(leaf).kind not in "fc":
+        is_float = np.result_type(leaf).kind in "fc"
+        if not is_float and fixed:
             given.append(leaf)
             known.append((position, np.array(leaf)))
-        elif counted:
+        elif counted and is_float:
             given.append(numbered(np.shape(leaf), first, inputs))
         else:
             given.append(none(np.shape(leaf), inputs))

@@ -18,7 +18,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Var
 from calque.transpiler.primitives.called import Called
 
 
-def merge_equal_in_loops(function: Function) -> None:
+def merge_common_subexpressions(function: Function) -> None:
     """``merge_equal`` for the floats of each loop's body; tests of indices read best in place."""
     for s in core.walk(function.body):
         if isinstance(s, For):
