@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import calque
-from calque.transpiler.errors import ImpureFunction, NeedsKnownValue
+from calque.transpiler.errors import DtypeError, ImpureFunction, NeedsKnownValue
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what JAX itself imports
@@ -320,3 +320,9 @@ def test_several_devices_and_shard_map(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "waves: shard_map with check_vma=True" in done.stdout
     assert "pass check_vma=False" in done.stdout
+
+
+@pytest.mark.parametrize("transform", [calque.grad, calque.jit, calque.vmap])
+def test_arrays_of_jax_are_refused_with_the_name_of_the_bridge(transform: Any) -> None:
+    with pytest.raises(DtypeError, match=r"x\) is JAX's ArrayImpl.*\n.*calque.bridges.jax.wrap\(f\)"):
+        transform(lambda x: np.sum(x**2))(jnp.ones(3))

@@ -181,6 +181,16 @@ def is_float0(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind == "V" and not leaf.dtype.itemsize
 
 
+# by the package of a class: whose arrays they are, and the bridge that takes them
+_BRIDGES = {
+    "torch": ("PyTorch", "torch"),
+    "jax": ("JAX", "jax"),
+    "jaxlib": ("JAX", "jax"),
+    "casadi": ("CasADi", "casadi"),
+    "pytensor": ("PyTensor", "pytensor"),
+}
+
+
 def _refused(leaf: Any) -> Exception:
     name = type(leaf).__name__
     if type(leaf) in _ARRAYS:
@@ -191,8 +201,13 @@ def _refused(leaf: Any) -> Exception:
         return DtypeError(message, hint=hint.get(leaf.dtype.kind))
     if isinstance(leaf, np.generic):
         return DtypeError(f"An argument is a {name}, which is no number to compute with.")
+    home = type(leaf).__module__.partition(".")[0]
+    library, bridge = _BRIDGES.get(home, ("", ""))
+    own = f"{library}'s {name}" if library else f"a {name}"
+    hint = f"pass np.asarray(x), or call calque.bridges.{bridge}.wrap(f) from {library}'s side"
     return DtypeError(
-        f"An argument is a {name}, which has operators of its own.", hint="pass np.asarray(x)"
+        f"An argument is {own}, which has operators of its own.",
+        hint=hint if library else "pass np.asarray(x)",
     )
 
 
