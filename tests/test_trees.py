@@ -149,3 +149,19 @@ def test_transpose_finds_the_inner_structure() -> None:
         return calque.tree_transpose(outer, None, [{"a": x}, {"a": x**2}])["a"][1]
 
     assert calque.grad(f)(3.0) == 6.0
+
+
+def multiples(x, n):
+    return {"all": [x * k for k in range(n)]}
+
+
+def test_leaves_of_a_list_that_grew_in_a_loop():
+    """Its elements are leaves where their number is known; else the tree is refused."""
+    x = np.ones(2)
+    leaves = calque.jit(lambda x: calque.tree_leaves(multiples(x, 3)))(x)
+    assert [leaf.tolist() for leaf in leaves] == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    mapped = calque.grad(lambda x: np.sum(calque.tree_map(np.sin, multiples(x, 3))["all"][2]))
+    np.testing.assert_allclose(mapped(x), 2.0 * np.cos(2.0 * x))
+    counted = lambda x, n: calque.tree_leaves(multiples(x, n))
+    with pytest.raises(calque.transpiler.errors.NeedsKnownValue, match="length of a list"):
+        calque.source(counted, calque.spec("f8[2]"), calque.spec("i8"))

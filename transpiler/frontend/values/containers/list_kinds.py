@@ -42,8 +42,12 @@ def readable(value: Any) -> bool:
     return known(value)
 
 
-_flattened = pytrees.Registration(lambda x: (tuple(x), None), lambda aux, c: list(c))
-pytrees.register(RecordedList, _flattened)
+def _elements(value: RecordedList) -> tuple[tuple[Any, ...], None]:
+    """The nodes of a list in a tree: of one that grew in a loop, its length must be known."""
+    return tuple(value if value.rows is None else value.rows), None
+
+
+pytrees.register(RecordedList, pytrees.Registration(_elements, lambda aux, c: list(c)))
 
 
 class GrowingList(Exception):
