@@ -426,13 +426,19 @@ def _tangent_spec(leaf: Any) -> Any:
     return leaf if value.dtype.kind in "fc" else np.zeros(value.shape, FLOAT0)
 
 
-def result_spec(function: Any, args: tuple[Any, ...], sized: bool = False) -> Any:
-    """The types of a function's result, as specs; ``sized``: for the sizes of these arguments."""
+def result_spec(
+    function: Any, args: tuple[Any, ...], sized: bool = False, captured: bool = False
+) -> Any:
+    """The types of a function's result, as specs.
+
+    ``sized``: for the sizes of these arguments; ``captured``: for those of the captured arrays.
+    """
     programs = Transformed("identity", function).dispatcher()
     program, leaves = programs.find(args, {})
     made = program.traced
     results = made.function.body.results
-    sizes = {**capture_sizes(program.captures, programs.root), **sizes_of(leaves)} if sized else {}
+    sizes = capture_sizes(program.captures, programs.root) if sized or captured else {}
+    sizes = {**sizes, **sizes_of(leaves)} if sized else sizes
     known = made.builder.dims
 
     def leaf(found: Any) -> Any:

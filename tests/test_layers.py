@@ -42,7 +42,7 @@ LAYERS = (
 )
 HEAVY = (
     *("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib"),
-    *("optree", "numpy.random", "casadi", "torch"),
+    *("optree", "numpy.random", "casadi", "torch", "pytensor", "pymc"),
 )
 # Passes that other passes ask, too: what is said of a loop there is said once.
 ASKED = {"parallelize": "whether iterations are independent", "bounds": "whether an index is inside"}

@@ -1,0 +1,79 @@
+"""Functions through pickle: by name, or by value with the place of their source.
+
+calque reads a function's source in the process that compiles it. cloudpickle, which sends functions
+that have no name elsewhere (closures, lambdas, all of ``__main__``), forgets the files that they
+come from; here these are sent along.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import importlib.util
+import io
+import linecache
+import os
+import pickle
+import types
+from collections.abc import Callable
+from typing import Any
+
+
+def reduced(holder: Any, function: Callable[..., Any]) -> tuple[Any, ...]:
+    """What ``__reduce__`` of an object that holds a function returns; ``type(holder)`` takes it.
+
+    Raises PicklingError, which says what to write instead, where nothing can send the function.
+    """
+    try:
+        pickle.dumps(function)
+        by_name = getattr(function, "__module__", None) != "__main__"
+    except Exception:  # a class of its own for each kind of object that cannot be pickled
+        by_name = False
+    if by_name:
+        return type(holder), (function,)
+    return _held, (type(holder), _dumped(function))
+
+
+@functools.lru_cache(maxsize=64)
+def _held(holder: type, pickled: bytes) -> Any:
+    """The holder of the function in these bytes: the same one each time it is asked for."""
+    return holder(pickle.loads(pickled))
+
+
+def _dumped(function: Callable[..., Any]) -> bytes:
+    name = getattr(function, "__qualname__", type(function).__name__)
+    code = getattr(function, "__code__", None)
+    place = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
+    start = f"{name}{place} cannot be sent to another process: "
+    end = ". Define it with def at the top level of a module, or sample with cores=1."
+    if importlib.util.find_spec("cloudpickle") is None:
+        raise pickle.PicklingError(f"{start}no module has it by name{end}")
+    try:
+        file = io.BytesIO()
+        _pickler()(file).dump(function)
+        return file.getvalue()
+    except Exception as error:
+        raise pickle.PicklingError(f"{start}{error}{end}") from error
+
+
+@functools.cache
+def _pickler() -> Any:
+    """cloudpickle's class, but that code keeps its file's name."""
+    import cloudpickle
+
+    table = cloudpickle.Pickler.dispatch_table
+    of_code = table[types.CodeType]
+
+    def reduced_code(code: types.CodeType) -> Any:
+        lines = None if os.path.exists(code.co_filename) else linecache.getlines(code.co_filename)
+        return _placed, (code.co_filename, lines, *of_code(code)[:2])
+
+    tables = collections.ChainMap({types.CodeType: reduced_code}, table)
+    return type("Pickler", (cloudpickle.Pickler,), {"dispatch_table": tables})
+
+
+def _placed(file: str, lines: list[str] | None, make: Callable[..., Any], args: Any) -> Any:
+    """The code of a function, and its source where ``inspect`` looks for it."""
+    if lines and not linecache.getlines(file):
+        linecache.cache[file] = (sum(map(len, lines)), None, lines, file)
+    return make(*args).replace(co_filename=file)
