@@ -2,9 +2,9 @@
 
 Each bridge is a module named after its framework, imported when it is first used, and has one
 public function, ``wrap``. In comes a plain function, out comes what that framework calls an
-operation: ``calque.bridges.torch.wrap(f)``, ``calque.bridges.jax.wrap(f)``, ``calque.bridges.pytensor.wrap(f)``,
-``calque.bridges.casadi.wrap(f, *examples)``. The framework itself is an extra:
-``pip install "calque[torch]"``. Read ``jax``, which is the simplest.
+operation: ``calque.bridges.torch.wrap(f)``, ``calque.bridges.jax.wrap(f)``,
+``calque.bridges.pytensor.wrap(f)``, ``calque.bridges.casadi.wrap(f, *examples)``. The framework
+itself is an extra: ``pip install "calque[torch]"``. Read ``jax``, which is the simplest.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from typing import Any
 
 
 def reduced(holder: Any, function: Callable[..., Any]) -> tuple[Any, ...]:
-    """What ``__reduce__`` of an object that holds a function returns; ``type(holder)`` takes it.
+    """The result of ``__reduce__`` of an object that holds a function; ``type(holder)`` takes it.
 
     Raises PicklingError, which says what to write instead, where nothing can send the function.
     """

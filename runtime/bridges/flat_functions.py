@@ -39,7 +39,7 @@ class UserFunction:
         self.__name__ = getattr(function, "__name__", type(function).__name__)
 
     def _identity(self) -> tuple[int, ...]:
-        """What tells functions apart; a method is made anew each time it is asked for."""
+        """The key that tells functions apart; a method is made anew each time it is asked for."""
         owner = getattr(self.function, "__self__", None)
         own = getattr(self.function, "__func__", None)
         return (id(self.function),) if own is None else (id(owner), id(own))

@@ -146,7 +146,7 @@ class NumPyOp(Op):
 
     @functools.cached_property
     def kind(self) -> OperationKind:
-        """What the generated code depends on, but for the types of arguments."""
+        """All that the generated code depends on, but for the types of arguments."""
         assert self.arguments is not None
         return OperationKind(self.function, self.arguments, self.steps, self.jit, self.parallel)
 

@@ -204,10 +204,10 @@ def _refused(leaf: Any) -> Exception:
     home = type(leaf).__module__.partition(".")[0]
     library, bridge = _BRIDGES.get(home, ("", ""))
     own = f"{library}'s {name}" if library else f"a {name}"
-    hint = f"pass np.asarray(x), or call calque.bridges.{bridge}.wrap(f) from {library}'s side"
+    other = f"pass np.asarray(x), or call calque.bridges.{bridge}.wrap(f) from {library}'s side"
     return DtypeError(
         f"An argument is {own}, which has operators of its own.",
-        hint=hint if library else "pass np.asarray(x)",
+        hint=other if library else "pass np.asarray(x)",
     )
 
 
