@@ -257,6 +257,19 @@ def test_an_axis_of_size_one_must_be_known():
     assert wrap(np.add)(one, y).eval({one: [1.0], y: [1.0, 2.0]}).tolist() == [2.0, 3.0]
 
 
+def chosen(x):
+    return x[int(x[0])] * x[-1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_index_out_of_range_is_an_error(mode):
+    x = pt.vector("x")
+    run = compiled([x], [wrap(chosen)(x)], mode)
+    assert run(np.array([1.0, 3.0]))[0] == 9.0
+    with pytest.raises(Exception, match="out of bounds|out of range"):
+        run(np.array([7.0, 3.0]))
+
+
 def same(x):
     return x, x, x[1:]
 

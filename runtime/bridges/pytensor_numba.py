@@ -34,7 +34,8 @@ from calque.runtime.version import __version__
 from calque.transpiler import texts
 
 CONSTANTS = 10**6  # bytes of arrays that Numba keeps within machine code on disk
-OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy"}
+# of what launches kernels: in Python, NumPy checks its indices
+OPTIONS: dict[str, Any] = {"fastmath": False, "error_model": "numpy", "boundscheck": True}
 
 
 def teach() -> None:
@@ -54,7 +55,7 @@ def numba_funcify_numpy_op(
         module = _written(op, node, function)
         try:
             return _run(module, _launcher(node, module)), module.key
-        except numba.core.errors.NumbaError as error:
+        except Exception as error:  # Numba raises what its own code meets, too
             if config.compiler_verbose:
                 print(f"{op} runs in object mode: {error}")  # as PyTensor does
     return generate_fallback_impl(op, node=node, **kwargs), None
@@ -79,7 +80,7 @@ def _written(op: NumPyOp, node: Apply, function: Transformed) -> NumbaModule:
     hidden = program.hidden(function.dispatcher().root).values()
     captured = {f"captured_{i}": np.array(value, order="C") for i, value in enumerate(hidden)}
     around = _around(node, list(captured))
-    digest = hashlib.sha256(f"{__version__}\n{text}\n{around}".encode())
+    digest = hashlib.sha256(f"{__version__} {OPTIONS}\n{text}\n{around}".encode())
     for value in captured.values():
         digest.update(f"{value.dtype} {value.shape}".encode() + value.tobytes())
     small = sum(value.nbytes for value in captured.values()) < CONSTANTS
