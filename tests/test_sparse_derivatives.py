@@ -433,3 +433,18 @@ def test_sizes_that_depend_on_values_are_refused() -> None:
 def test_wrong_options(given: dict[str, Any], error: Any) -> None:
     with pytest.raises(error):
         sparse.jacobian(stencil, np.ones(4), **given)
+
+
+def test_a_hessian_is_of_a_number() -> None:
+    with pytest.raises(
+        ValueError, match=r"hessian: stencil must return one number, and returns f8\[4\]"
+    ):
+        sparse.hessian(stencil, np.ones(4))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4), (5, 4), (4, 5)])
+def test_a_pattern_of_another_size_is_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(
+        ValueError, match=f"the pattern is {shape[0]} x {shape[1]}, and the derivative 4 x 4"
+    ):
+        sparse.jacobian(stencil, np.ones(4), sparsity=np.ones(shape))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.check.directional import Leaves, Modes
-from calque.runtime.sparse.sparse_derivatives import SparseDerivative
+from calque.runtime.sparse.evaluation import SparseDerivative
 from calque.transpiler.ir import pytrees
 
 

@@ -3,7 +3,7 @@
 The pattern of a derivative is read from the program, for all inputs of some sizes; its columns or
 rows are coloured, so that few tangents or cotangents give all entries, and one compiled program
 computes them. In come functions and arguments of a call, out come functions that give matrices of
-SciPy. Read ``sparse_derivatives``, then ``detecting``, ``coloring`` and ``programs``;
+SciPy. Read ``sparse_derivatives``, then ``evaluation``, ``detecting`` and ``coloring``;
 ``transpiler/sparsity`` follows programs.
 
 >>> import numpy as np

@@ -6,91 +6,17 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from calque.runtime.api import jit, value_and_grad
+from calque.runtime.api import value_and_grad
 from calque.runtime.options import checked
-from calque.runtime.sparse import programs
 from calque.runtime.sparse.coloring import ColoredPattern, colored, colored_symmetric
 from calque.runtime.sparse.detecting import Detected, detect
+from calque.runtime.sparse.evaluation import SparseDerivative, without_aux
 from calque.runtime.sparse.patterns import SparsityPattern
-from calque.runtime.trees import tree_leaves, tree_structure, tree_unflatten
+from calque.runtime.spec import Spec
+from calque.runtime.transformed import result_spec
+from calque.runtime.trees import tree_leaves
 
 Argnums = int | Sequence[int]
-Make = Callable[[Sequence[Any]], tuple[ColoredPattern, Detected | None]]
-
-
-class SparseDerivative:
-    """A Jacobian or Hessian, as a function that gives sparse matrices of one pattern.
-
-    A call takes the arguments of the function, in the sizes of the example, and gives the matrix in
-    ``format``; the index arrays are the same in every call. ``coloring`` is by what it is computed,
-    ``sparsity`` its pattern. Made by ``jacobian``, ``hessian`` and their kin.
-    """
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        make: Make,
-        args: Sequence[Any],
-        argnums: tuple[int, ...],
-        gives: Callable[[Any, Any, Any], Any],
-        format: str = "csr",
-        chunk_size: int | None = None,
-    ):
-        self.function, self.argnums = function, argnums  # which gives (value, aux)
-        self._made = make
-        self._format, self._chunk_size, self._gives = format, chunk_size, gives
-        self._prepare(args)
-
-    @property
-    def sparsity(self) -> SparsityPattern:
-        """The pattern of the matrices."""
-        return self.coloring.sparsity
-
-    def _prepare(self, args: Sequence[Any]) -> None:
-        self.coloring, self._detected = self._made(args)
-        self._shapes = _shapes(args)
-        coloring, chosen = self.coloring, tuple(args[k] for k in self.argnums)
-        by, like = programs.by_tangents, chosen
-        if coloring.mode == "reverse":
-            by, like = programs.by_cotangents, self.function(*args)[0]
-        colors = _in_structure(coloring.colors, like)
-        numbers = _in_rows(coloring.num_colors, self._chunk_size)
-        entries = by(self.function, self.argnums, colors, numbers, coloring.places)
-        name = getattr(self.function, "__name__", "")
-        entries.__name__ = f"{name if name.isidentifier() else 'sparse'}_entries"
-        self.calque_program = jit(entries)
-
-    def __call__(self, *args: Any) -> Any:
-        """The matrix at these arguments; with its value and aux where these are asked for."""
-        matrix, value, aux = self.computed(args)
-        if self._format == "dense":
-            matrix = matrix.toarray()
-        elif self._format != "csr":
-            matrix = matrix.asformat(self._format)
-        return self._gives(matrix, value, aux)
-
-    def computed(self, args: Sequence[Any]) -> tuple[Any, Any, Any]:
-        """The matrix as compressed sparse rows, and the value and aux of the function."""
-        from scipy.sparse import csr_array
-
-        if not self._serves(args):
-            self._prepare(args)
-        (value, aux), data = self.calque_program(*args)
-        pattern = self.sparsity
-        matrix = csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-        matrix.has_canonical_format = True
-        return matrix, value, aux
-
-    def _serves(self, args: Sequence[Any]) -> bool:
-        """True if the pattern is that of these arguments, too."""
-        known = self._detected
-        return _shapes(args) == self._shapes and (known is None or known.serves(args))
-
-    def __repr__(self) -> str:
-        name = getattr(self.function, "__name__", "function")
-        return f"<sparse derivative of {name}: {self.coloring!r}>"
 
 
 def jacobian(
@@ -221,7 +147,7 @@ def jacobian_sparsity(
     ((3, 4), [0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 3])
     """
     pair, numbers = _taken("jacobian_sparsity", fun, args, argnums, has_aux)
-    return detect(_first(pair), args, numbers).pattern
+    return detect(without_aux(pair), args, numbers).pattern
 
 
 def hessian_sparsity(
@@ -237,7 +163,8 @@ def hessian_sparsity(
     4
     """
     pair, numbers = _taken("hessian_sparsity", fun, args, argnums, has_aux)
-    return detect(_first(_gradient(pair, numbers)), args, numbers).pattern.symmetric()
+    _check_number("hessian_sparsity", pair, args)
+    return detect(without_aux(_gradient(pair, numbers)), args, numbers).pattern.symmetric()
 
 
 def jacobian_coloring(
@@ -351,6 +278,7 @@ def _hessian(
     options: dict[str, Any],
 ) -> SparseDerivative:
     pair, numbers = _taken(owner, fun, args, argnums, has_aux)
+    _check_number(owner, pair, args)
     slopes = _gradient(pair, numbers)
     make = functools.partial(_colored_hessian, slopes, numbers, sparsity)
     return SparseDerivative(slopes, make, args, numbers, gives, **checked(owner, **options))
@@ -409,14 +337,6 @@ def _paired(function: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
     return pair
 
 
-def _first(pair: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(pair)
-    def first(*args: Any) -> Any:
-        return pair(*args)[0]
-
-    return first
-
-
 def _gradient(pair: Callable[..., Any], numbers: tuple[int, ...]) -> Callable[..., Any]:
     """The function that gives the gradient, and ``(value, aux)`` as its aux."""
     slopes = value_and_grad(pair, argnums=numbers, has_aux=True)
@@ -451,7 +371,7 @@ def _colored_jacobian(
 ) -> tuple[ColoredPattern, Detected | None]:
     if sparsity is not None:
         return colored(SparsityPattern.of(sparsity), mode), None
-    found = detect(_first(pair), args, numbers)
+    found = detect(without_aux(pair), args, numbers)
     return colored(found.pattern, mode), found
 
 
@@ -460,7 +380,7 @@ def _colored_hessian(
 ) -> tuple[ColoredPattern, Detected | None]:
     if sparsity is not None:
         return colored_symmetric(SparsityPattern.of(sparsity)), None
-    found = detect(_first(slopes), args, numbers)
+    found = detect(without_aux(slopes), args, numbers)
     return colored_symmetric(found.pattern), found
 
 
@@ -468,23 +388,10 @@ def _given(coloring: ColoredPattern, args: Any) -> tuple[ColoredPattern, None]:
     return coloring, None
 
 
-def _shapes(args: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [np.shape(leaf) for leaf in tree_leaves(tuple(args))]
-
-
-def _in_rows(count: int, chunk_size: int | None) -> Any:
-    """All colours; with a chunk size in rows of so many, the last filled with -1, which is none."""
-    if chunk_size is None or chunk_size >= count:
-        return np.arange(count)
-    numbers = np.full((-(-count // chunk_size), chunk_size), -1)
-    numbers.reshape(-1)[:count] = np.arange(count)
-    return numbers
-
-
-def _in_structure(colors: Any, like: Any) -> Any:
-    """The colours of all elements of a tree, in its structure."""
-    leaves = tree_leaves(like)
-    ends = np.cumsum([np.size(leaf) for leaf in leaves])
-    parts = np.split(np.asarray(colors), ends[:-1])
-    shaped = [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
-    return tree_unflatten(tree_structure(like), shaped)
+def _check_number(owner: str, pair: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Raise ValueError if a function's result, which has a Hessian, is no number."""
+    found = tree_leaves(result_spec(without_aux(pair), tuple(args), sized=True))
+    if len(found) != 1 or (isinstance(found[0], Spec) and found[0].dims):
+        shown = found[0] if len(found) == 1 else f"{len(found)} results"
+        name = getattr(pair, "__name__", "the function")
+        raise ValueError(f"{owner}: {name} must return one number, and returns {shown}")
