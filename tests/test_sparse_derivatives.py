@@ -448,3 +448,36 @@ def test_a_pattern_of_another_size_is_refused(shape: tuple[int, int]) -> None:
         ValueError, match=f"the pattern is {shape[0]} x {shape[1]}, and the derivative 4 x 4"
     ):
         sparse.jacobian(stencil, np.ones(4), sparsity=np.ones(shape))
+
+
+@calque.checkpoint
+def recomputed(x):
+    return np.sin(x) * x
+
+
+@calque.custom_jvp
+def leaky(x):
+    return np.where(x > 0, x, 0.1 * x)
+
+
+@leaky.defjvp
+def _(primals, tangents):
+    return leaky(primals[0]), tangents[0] * np.where(primals[0] > 0, 1.0, 0.1)
+
+
+@pytest.mark.parametrize("f", [recomputed, leaky], ids=["checkpoint", "custom_jvp"])
+@pytest.mark.parametrize("what", [sparse.jacobian, sparse.value_and_jacobian])
+def test_checkpoints_and_rules_of_the_user(f: Any, what: Any) -> None:
+    x = np.linspace(-1.0, 1.0, 4)
+    found = what(lambda x: f(f(x)) * x[::-1], x)(x)
+    matrix = found if what is sparse.jacobian else found[1]
+    assert matrix.nnz == 8
+    np.testing.assert_allclose(matrix.toarray(), calque.jacfwd(lambda x: f(f(x)) * x[::-1])(x))
+
+
+def test_moves_by_values_warn_and_are_dense() -> None:
+    x = np.arange(1.0, 5.0)
+    with pytest.warns(sparse.DenseBlockWarning, match="the places of elements depend on values"):
+        jac = sparse.jacobian(lambda x: np.roll(x, int(x[0])), x)
+    np.testing.assert_array_equal(jac(x).toarray(), np.roll(np.eye(4), 1, axis=0))
+    np.testing.assert_array_equal(jac(x + 1.0).toarray(), np.roll(np.eye(4), 2, axis=0))

@@ -18,8 +18,8 @@ def modes_of(derivative: SparseDerivative, structure: Any) -> Modes:
         return pytrees.flatten(derivative.function(*pytrees.unflatten(structure, leaves))[0])[0]
 
     def push(leaves: list[Any], dots: list[Any]) -> tuple[Leaves, Leaves]:
-        matrix, found, _ = derivative.computed(pytrees.unflatten(structure, leaves))
-        results = pytrees.flatten(found)[0]
+        matrix = derivative.computed(pytrees.unflatten(structure, leaves))[0]
+        results = list(value(leaves))
         moved = matrix @ np.concatenate([np.ravel(dots[k]) for k in chosen(leaves)])
         return results, _like(moved, results)
 

@@ -60,7 +60,8 @@ class SparseDerivative:
             by, like = programs.by_cotangents, self.function(*args)[0]
         colors = _in_structure(coloring.colors, like)
         numbers = _in_rows(coloring.num_colors, self._chunk_size)
-        entries = by(self.function, self.argnums, colors, numbers, coloring.places)
+        with_value = self._gives is not matrix_alone
+        entries = by(self.function, self.argnums, colors, numbers, coloring.places, with_value)
         name = getattr(self.function, "__name__", "")
         entries.__name__ = f"{name if name.isidentifier() else 'sparse'}_entries"
         self.calque_program = jit(entries)
@@ -94,6 +95,11 @@ class SparseDerivative:
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", "function")
         return f"<sparse derivative of {name}: {self.coloring!r}>"
+
+
+def matrix_alone(matrix: Any, value: Any, aux: Any) -> Any:
+    """The result of a call that asks for neither value nor aux."""
+    return matrix
 
 
 def without_aux(pair: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,13 +19,19 @@ Function = Callable[..., Any]
 
 
 def by_tangents(
-    function: Function, argnums: Sequence[int], colors: Any, numbers: Any, places: Any
+    function: Function,
+    argnums: Sequence[int],
+    colors: Any,
+    numbers: Any,
+    places: Any,
+    with_value: bool,
 ) -> Function:
     """Return the function that gives ``(value, aux)`` and the entries, by a tangent a colour.
 
-    ``function`` returns a pair ``(value, aux)``. ``colors`` has the colours of the elements of the
-    arguments chosen, in their structure, ``numbers`` all colours (in rows, if one row is to be
-    followed at a time), and ``places`` where entries stand among the tangents.
+    ``function`` returns a pair ``(value, aux)``; both are None, and not computed, unless asked for
+    ``with_value``. ``colors`` has the colours of the elements of the arguments chosen, in their
+    structure, ``numbers`` all colours (in rows, if one row is to be followed at a time), and
+    ``places`` where entries stand among the tangents.
     """
 
     def entries(*args: Any) -> Any:
@@ -36,20 +42,22 @@ def by_tangents(
 
         def along(color: Any) -> Any:
             seed = tree_map(lambda own, x: _where_equal(own, color, x), colors, chosen)
-            value, tangent, aux = jvp(at, chosen, seed, has_aux=True)
-            return value, aux, _flat(tangent)
+            return _flat(jvp(at, chosen, seed, has_aux=True)[1])
 
-        if numbers.ndim == 1:
-            value, aux, tangents = vmap(along, out_axes=(None, None, 0))(numbers)
-            return (value, aux), tangents.reshape(-1)[places]
-        tangents = _in_parts(lambda part: vmap(along, out_axes=(None, None, 0))(part)[2], numbers)
-        return function(*args), tangents.reshape(-1)[places]
+        tangents = vmap(along)(numbers) if numbers.ndim == 1 else _in_parts(vmap(along), numbers)
+        told = function(*args) if with_value else (None, None)
+        return told, tangents.reshape(-1)[places]
 
     return entries
 
 
 def by_cotangents(
-    function: Function, argnums: Sequence[int], colors: Any, numbers: Any, places: Any
+    function: Function,
+    argnums: Sequence[int],
+    colors: Any,
+    numbers: Any,
+    places: Any,
+    with_value: bool,
 ) -> Function:
     """Return the function that gives ``(value, aux)`` and the entries, by cotangents.
 
@@ -69,7 +77,8 @@ def by_cotangents(
             return _flat(pull(seed))
 
         cotangents = vmap(along)(numbers) if numbers.ndim == 1 else _in_parts(vmap(along), numbers)
-        return (value, aux), cotangents.reshape(-1)[places]
+        told = (value, aux) if with_value else (None, None)
+        return told, cotangents.reshape(-1)[places]
 
     return entries
 

@@ -10,7 +10,7 @@ from calque.runtime.api import value_and_grad
 from calque.runtime.options import checked
 from calque.runtime.sparse.coloring import ColoredPattern, colored, colored_symmetric
 from calque.runtime.sparse.detecting import Detected, detect
-from calque.runtime.sparse.evaluation import SparseDerivative, without_aux
+from calque.runtime.sparse.evaluation import SparseDerivative, matrix_alone, without_aux
 from calque.runtime.sparse.patterns import SparsityPattern
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import result_spec
@@ -48,7 +48,7 @@ def jacobian(
     array([[2., 1., 0.],
            [0., 3., 2.]])
     """
-    gives = _with_aux if has_aux else _alone
+    gives = _with_aux if has_aux else matrix_alone
     options = {"chunk_size": chunk_size, "format": format, "mode": mode}
     return _jacobian("jacobian", fun, args, argnums, has_aux, sparsity, gives, options)
 
@@ -103,7 +103,7 @@ def hessian(
            [2., 6., 4.],
            [0., 4., 0.]])
     """
-    gives = _with_aux_of_gradient if has_aux else _alone
+    gives = _with_aux_of_gradient if has_aux else matrix_alone
     options = {"chunk_size": chunk_size, "format": format}
     return _hessian("hessian", fun, args, argnums, has_aux, sparsity, gives, options)
 
@@ -219,7 +219,7 @@ def jacobian_from_coloring(
     """
     pair, numbers = _taken("jacobian_from_coloring", fun, args, argnums, has_aux)
     options = checked("jacobian_from_coloring", chunk_size=chunk_size, format=format)
-    gives = _with_aux if has_aux else _alone
+    gives = _with_aux if has_aux else matrix_alone
     make = functools.partial(_given, coloring)
     return SparseDerivative(pair, make, args, numbers, gives, **options)
 
@@ -246,7 +246,7 @@ def hessian_from_coloring(
     """
     pair, numbers = _taken("hessian_from_coloring", fun, args, argnums, has_aux)
     options = checked("hessian_from_coloring", chunk_size=chunk_size, format=format)
-    gives = _with_aux_of_gradient if has_aux else _alone
+    gives = _with_aux_of_gradient if has_aux else matrix_alone
     make = functools.partial(_given, coloring)
     return SparseDerivative(_gradient(pair, numbers), make, args, numbers, gives, **options)
 
@@ -285,10 +285,6 @@ def _hessian(
 
 
 # what a call gives: of the matrix, the value and aux
-
-
-def _alone(matrix: Any, value: Any, aux: Any) -> Any:
-    return matrix
 
 
 def _with_aux(matrix: Any, value: Any, aux: Any) -> Any:

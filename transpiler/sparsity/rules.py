@@ -180,7 +180,11 @@ def _where(q: Question) -> ReachedInputs:
 
 
 def moving(q: Question) -> ReachedInputs:
+    """Elements that move as the other operands, which are known, say; else to any place."""
     function, params, rest = q.apply.primitive.function, q.params, q.operands[1:]
+    if any(isinstance(operand, ReachedInputs) for operand in rest):
+        q.note("the places of elements depend on values: they are taken to be any")
+        return _everything(q)[0]
     return q.reach(0).moved(lambda plane: function(plane, *rest, **params))
 
 
