@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from calque.transpiler.primitives import (
 )
 from calque.transpiler.primitives.templates import concrete_index
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, together, union
-from calque.transpiler.sparsity.rules import Question, Shape, moving, of_all, reaches
+from calque.transpiler.sparsity.rules import Question, Shape, like, moving, of_all, reaches
 
 reaches(diagonals.diag, diagonals.diagonal, diagonals.tril, diagonals.triu, rearranging.tile)(
     moving
@@ -131,22 +132,24 @@ def _getitem(q: Question) -> ReachedInputs:
         place = concrete_index(index, dynamic)
         return base.moved(lambda plane: plane[place])
     q.note("the place that is read depends on values: it is taken to be any")
-    axes = _axes_of(index, base.ndim)
-    if axes is None:
-        return base.everywhere()
+    axes = _axes_of(index, [*map(like, dynamic)], base.ndim)
+    if axes is None or any(isinstance(item, slice) for item in index):
+        return union([ReachedInputs((), q.inputs, (), None, base.all_of_them())], q.shapes[0])
     over = [axis for axis, slots in axes.items() if any(unknown[s] for s in slots)]
     joined = base.over(over, keepdims=True)
     known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
-    if any(isinstance(index_item, slice) for index_item in index):
-        return joined.everywhere()
     place = tuple(
         np.zeros_like(p) if k in over else p for k, p in enumerate(concrete_index(index, known))
     )
     return joined.moved(lambda plane: plane[place])
 
 
-def _axes_of(index: tuple[Any, ...], ndim: int) -> dict[int, list[int]] | None:
+def _axes_of(
+    index: tuple[Any, ...], dynamic: Sequence[Any], ndim: int
+) -> dict[int, list[int]] | None:
     """The slots of an index for each axis, if each of its items is for the axis at its place."""
+    if any(np.asarray(d).dtype.kind == "b" for d in dynamic):  # a mask is for all its axes
+        return None
     found: dict[int, list[int]] = {}
     for axis, item in enumerate(index):
         if item is None or item is Ellipsis or axis >= ndim:

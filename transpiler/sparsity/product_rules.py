@@ -158,17 +158,20 @@ def contracted(q: Question, terms: list[str], out: str) -> ReachedInputs:
 
     A known factor of two decides, by its zeros, which elements of the other one count.
     """
-    sizes = {
-        letter: size
-        for term, operand in zip(terms, q.operands, strict=True)
-        for letter, size in zip(term, np.shape(like(operand)), strict=True)
-        if size != 1 or letter not in out
-    }
-    shape = tuple(sizes.get(letter, 1) for letter in out)
+    sizes: dict[str, int] = {}
+    for term, operand in zip(terms, q.operands, strict=True):
+        for letter, size in zip(term, np.shape(like(operand)), strict=True):
+            if size != 1 or letter not in sizes:
+                sizes[letter] = size
+    shape = tuple(sizes[letter] for letter in out)
     if len(terms) == 2 and len(q.unknown()) == 1:
         k = next(k for k, a in enumerate(q.operands) if isinstance(a, ReachedInputs))
         factor = np.asarray(q.operands[1 - k])
-        if not np.all(factor) and all(len({*t}) == len(t) for t in terms):
+        plain = all(
+            len({*t}) == len(t) and np.shape(like(a)) == tuple(sizes[c] for c in t)
+            for t, a in zip(terms, q.operands, strict=True)
+        )
+        if plain and not np.all(factor):
             found = _by_zeros(q.reach(k), terms[k], factor, terms[1 - k], out, sizes)
             if found is not None:
                 return found

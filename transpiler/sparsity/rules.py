@@ -210,7 +210,7 @@ def _over_axes(q: Question) -> tuple[ReachedInputs, ...]:
 
 def _along_axis(q: Question) -> tuple[ReachedInputs, ...]:
     x = q.reach(0)
-    if any(not a.is_empty for a in q.unknown()[1:]):
+    if any(isinstance(a, ReachedInputs) and not a.is_empty for a in q.operands[1:]):
         return of_all(q)
     found = x.over(_axes(q.params["axis"], x.ndim), keepdims=True)
     return tuple(found.broadcast(shape) for shape in q.shapes)
