@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -235,3 +236,91 @@ def test_random_nests(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     single = sparse.jacobian_sparsity(f, *args, argnums=(0, 1, 2)).to_scipy().toarray()
     assert not ((np.abs(slopes) > 1e-13) & ~single).any()
     assert not (single & ~found).any()
+
+
+PLACES = np.arange(6)
+
+
+def a_row(x):
+    A = np.zeros((3, 6))
+    for i in range(6):
+        A[1] = x[i]
+    return A.ravel()
+
+
+def chosen_places(x):
+    y = np.zeros(6)
+    for i in range(6):
+        y[PLACES] = x[i]
+    return y
+
+
+def an_empty_loop_within(x):
+    y = np.zeros(6)
+    s = 0.0
+    for i in range(6):
+        t = s
+        for j in range(i % 2):
+            t = x[j]
+        s = s + x[i]
+        y[i] = t
+    return y
+
+
+def large_integers(x):
+    y = np.zeros(6)
+    for i in range(6):
+        y[i] = x[((i + 1) * (2**62) // 3) % 6] + x[(i + 3) ** 30 % 6]
+    return y
+
+
+def no_logarithm(x):
+    y = np.zeros(6)
+    for i in range(6):
+        if x[i] > 0 and i > 0:
+            y[i] = x[i] * math.log(i)
+        else:
+            y[i] = x[0]
+    return y
+
+
+def no_end(x):
+    y = x * 1.0
+    for i in range(6):
+        k = i
+        if x[i] > 0 and k > 0:
+            while k % 2 == 0:
+                k //= 2
+            y[i] = x[k]
+    return y
+
+
+def known_places(x):
+    places = np.zeros(6, int)
+    weights = np.zeros((6, 6))
+    for i in range(6):
+        places[i] = (i * 5 + 1) % 6
+        weights[i, i - 1] = 2.0
+    return weights @ x[places]
+
+
+MENDED = (a_row, chosen_places, an_empty_loop_within, no_logarithm, no_end)
+
+
+@pytest.mark.parametrize("f", [*MENDED, known_places], ids=lambda f: f.__name__)
+def test_values_of_loops_that_do_not_fit(f: Callable[..., Any]) -> None:
+    x = np.array([0.3, -0.5, 0.9, 1.4, -2.0, 0.7])
+    jac = sparse.jacobian(f, x)
+    for point in (x, -x):
+        found, wanted = jac(point).toarray(), calque.jacfwd(f)(point)
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_large_integers_are_python_s() -> None:
+    x = np.ones(6)
+    found = sparse.jacobian_sparsity(large_integers, x).to_scipy().toarray()
+    np.testing.assert_array_equal(found, calque.jacfwd(large_integers)(x) != 0)
+
+
+def test_arrays_of_known_numbers_stay_known() -> None:
+    assert sparse.jacobian_sparsity(known_places, np.ones(6)).nnz == 6

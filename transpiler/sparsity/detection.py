@@ -7,6 +7,8 @@ for all inputs of these sizes.
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,25 @@ from calque.transpiler.sparsity.rules import Coarse, Question, like, reached
 
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _SPARSITY = "give the pattern: sparsity=a boolean matrix, or a SparsityPattern"
+_INTEGERS: dict[Any, Any] = {  # of Python, which have no bounds
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.negative: operator.neg,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.left_shift: operator.lshift,
+    np.right_shift: operator.rshift,
+}
+_MOST_TURNS = 20_000  # of a while loop in an arm that no run may take: it may have no end
+
+
+class Refused(Exception):
+    """NumPy or Python refuses an operation on these known values: no run does it here."""
+
+    def __init__(self, error: Exception):
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass
@@ -42,12 +63,16 @@ class Detection:
     inputs: int
     coarse: list[Coarse] = field(default_factory=list)
     values: dict[Var, Any] = field(default_factory=dict)
+    certain: bool = True  # no arm is followed that may not be taken
 
     def follow(self, function: Function, values: dict[Var, Any]) -> None:
         """Follow a program, given the values of its parameters: known, or what they reach."""
         self.values = values
         with np.errstate(all="ignore"):
-            self.run(function.body)
+            try:
+                self.run(function.body)
+            except Refused as refused:
+                raise refused.error from None
 
     def read(self, atom: Atom) -> Any:
         """The known value of an atom, or what it reaches."""
@@ -85,12 +110,20 @@ class Detection:
     def _applied(self, s: Apply) -> list[Any]:
         operands = [self.read(a) for a in s.args]
         if not any(isinstance(a, ReachedInputs) for a in operands):
-            found = s.primitive.function(*operands, **s.params)
+            try:
+                found = _known(s, operands)
+            except (IndexError, ArithmeticError, ValueError) as error:
+                raise Refused(error) from None
             return [*found] if isinstance(found, tuple) else [found]
         if s.primitive.kind == "size":
             return [s.primitive.function(*map(like, operands), **s.params)]
         shapes = _shapes(s, operands)
-        return [*reached(Question(s, operands, shapes, self.inputs, self.coarse))]
+        try:
+            return [*reached(Question(s, operands, shapes, self.inputs, self.coarse))]
+        except IndexError as error:
+            if not s.primitive.first_index:
+                raise
+            raise Refused(error) from None
 
     # branches
 
@@ -99,11 +132,13 @@ class Detection:
         if not isinstance(test, ReachedInputs):
             return self.run(s.then if bool(test) else s.orelse)
         arms, raised = [], None
+        certain, self.certain = self.certain, False
         for arm in (s.then, s.orelse):
             try:
                 arms.append(self.run(arm))
-            except (IndexError, ZeroDivisionError, OverflowError) as error:
+            except Refused as error:
                 raised = error  # no run takes this arm here
+        self.certain = certain
         if not arms:
             assert raised is not None
             raise raised
@@ -136,7 +171,7 @@ class Detection:
         start, stop, step = map(int, bounds)
         try:
             return LaneRun(self.values, self.inputs, self.coarse).loop(s, start, stop, step)
-        except NotInLanes:
+        except (NotInLanes, IndexError, ArithmeticError, ValueError):
             pass
         for index in range(start, stop, step):
             self.define(s.index, index)
@@ -146,14 +181,16 @@ class Detection:
 
     def _while(self, s: While) -> list[Any]:
         carried = [self.read(i) for i in s.inits]
-        while True:
+        for turn in itertools.count():
             self._define_all(s.phis, carried)
             test = self.run(s.test)[0]
-            if isinstance(test, ReachedInputs):
+            endless = turn == _MOST_TURNS and not self.certain
+            if endless or isinstance(test, ReachedInputs):
                 return self._until_stable(s, carried, [])
             if not bool(test):
                 return carried
             carried = self.run(s.body)
+        raise AssertionError("loops end")
 
     def _until_stable(self, s: For | While, carried: list[Any], unknown: list[Var]) -> list[Any]:
         """The values that a loop carries after any number of iterations, as complete unions."""
@@ -177,6 +214,16 @@ class Detection:
             self.define(var, value)
 
 
+def _known(s: Apply, operands: Sequence[Any]) -> Any:
+    """The result of an operation on known values."""
+    function = s.primitive.function
+    if function in _INTEGERS and not s.params and all(type(a) in (int, bool) for a in operands):
+        return _INTEGERS[function](*operands)
+    if function is np.power and [*map(type, operands)] == [int, int] and operands[1] >= 0:
+        return operands[0] ** operands[1]
+    return function(*operands, **s.params)
+
+
 def _outs(s: Statement) -> tuple[Var, ...]:
     return () if isinstance(s, Effect) else s.outs
 
@@ -186,7 +233,8 @@ def _shapes(s: Apply, operands: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     typed = tuple(tuple(d for d in v.type.dims if isinstance(d, int)) for v in s.outs)
     if all(len(sizes) == v.type.ndim for sizes, v in zip(typed, s.outs, strict=True)):
         return typed
-    tried = {_shapes_with(fill, s, operands) for fill in (np.zeros, np.ones, _counted)}
+    fills = (lambda k: np.zeros, lambda k: np.ones, lambda k: _counted, _numbered)
+    tried = {_shapes_with(fill, s, operands) for fill in fills}
     if len(tried) != 1 or None in tried:
         raise SparsityUndecided(
             "the size of an array depends on the inputs here", s.origin, _SPARSITY
@@ -197,8 +245,8 @@ def _shapes(s: Apply, operands: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
 def _shapes_with(fill: Any, s: Apply, operands: Sequence[Any]) -> Any:
     kinds = [a.type.dtype if isinstance(a, Var) else None for a in s.args]
     made = [
-        fill(a.shape).astype(kind) if isinstance(a, ReachedInputs) else a
-        for a, kind in zip(operands, kinds, strict=True)
+        fill(k)(a.shape).astype(kind) if isinstance(a, ReachedInputs) else a
+        for k, (a, kind) in enumerate(zip(operands, kinds, strict=True))
     ]
     try:
         found = s.primitive.function(*made, **s.params)
@@ -209,6 +257,11 @@ def _shapes_with(fill: Any, s: Apply, operands: Sequence[Any]) -> Any:
 
 def _counted(shape: tuple[int, ...]) -> Any:
     return np.arange(np.prod(shape, dtype=int)).reshape(shape)
+
+
+def _numbered(k: int) -> Any:
+    """The function that fills an array with the number of an operand: a slice is not empty so."""
+    return lambda shape: np.full(shape, k)
 
 
 def _is_same(a: Any, b: Any) -> bool:

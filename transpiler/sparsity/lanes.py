@@ -25,6 +25,8 @@ from calque.transpiler.sparsity.rules import Coarse, Question, reached
 
 MOST = 4_000_000  # lanes at a time
 FEWEST = 2  # iterations of a loop for which lanes are worth it
+_LARGEST = 2.0**62  # of the integers that are computed for all lanes
+_GROWING = (np.add, np.subtract, np.multiply, np.power, np.left_shift, np.negative)
 
 
 class NotInLanes(Exception):
@@ -71,6 +73,7 @@ class StoredArray:
     stores: list[ElementAccess] = field(default_factory=list)
     reads: list[ElementAccess] = field(default_factory=list)
     latest: Latest | None = None  # the last store, if it was in all lanes at hand
+    known: bool = False  # all its elements are numbers that are known, before and afterwards
 
 
 class LaneRun:
@@ -92,7 +95,7 @@ class LaneRun:
             before = self._outside(init)
             if phi.type.ndim:
                 shape = before.shape if isinstance(before, ReachedInputs) else np.shape(before)
-                values[phi] = StoredArray(before, shape)
+                values[phi] = StoredArray(before, shape, known=type(before) is not ReachedInputs)
                 arrays.append(values[phi])
             else:
                 _check_only_added(phi, s)
@@ -171,6 +174,10 @@ class LaneRun:
         given = [a.value if isinstance(a, LaneValues) else a for a in operands]
         if isinstance(function, np.ufunc) and not s.params:
             found = function(*given)
+            if function in _GROWING and np.asarray(found).dtype.kind in "iu":
+                rough = function(*(np.asarray(a, float) for a in given))
+                if not np.all(np.abs(rough) < _LARGEST):
+                    raise NotInLanes  # Python's numbers have no bounds
             return [LaneValues(f) for f in (found if isinstance(found, tuple) else (found,))]
         if any(
             np.ndim(a) and not isinstance(b, LaneValues)
@@ -178,7 +185,10 @@ class LaneRun:
         ):
             raise NotInLanes
         columns = [a.value.tolist() if isinstance(a, LaneValues) else [a] * count for a in operands]
-        rows = [function(*row, **s.params) for row in zip(*columns, strict=True)]
+        try:
+            rows = [function(*row, **s.params) for row in zip(*columns, strict=True)]
+        except (ArithmeticError, ValueError):  # in an arm, perhaps, that no run takes
+            raise NotInLanes from None
         if len(s.outs) == 1:
             return [LaneValues(np.array(rows))]
         return [LaneValues(np.array(column)) for column in zip(*rows, strict=True)]
@@ -190,9 +200,13 @@ class LaneRun:
         given = [a.value if isinstance(a, LaneValues) else a for a in dynamic]
         if any(isinstance(a, (ReachedInputs, StoredArray)) for a in given):
             raise NotInLanes
+        if any(np.ndim(g) > isinstance(a, LaneValues) for a, g in zip(dynamic, given, strict=True)):
+            raise NotInLanes  # several elements in each lane
         place = concrete_index(s.params["index"], given)
         if any(item is None or item is Ellipsis or isinstance(item, slice) for item in place):
             raise NotInLanes
+        if len(place) != len(shape):
+            raise NotInLanes  # a row
         try:
             found = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[place]
         except IndexError:
@@ -216,6 +230,8 @@ class LaneRun:
             raise NotInLanes
         places = self._places(s, dynamic, array.shape, count)
         sets = self._spread(value, count)
+        inner = value.value if isinstance(value, LaneValues) else value
+        array.known &= self.certain and not isinstance(inner, ReachedInputs)
         replaces = s.primitive is update
         array.stores.append(ElementAccess(self.lanes, places, sets, self.certain and replaces))
         array.latest = Latest(places, sets) if replaces else _ELSEWHERE
@@ -237,6 +253,8 @@ class LaneRun:
         """The sets of an array after the loop."""
         size = int(np.prod(array.shape, dtype=int))
         self._check_reads(array, size)
+        if array.known:
+            raise NotInLanes  # its numbers may decide something
         base = self._sets(array.base, array.shape).reshaped((size,))
         kept = np.ones(size, bool)
         for store in array.stores:
@@ -434,7 +452,8 @@ def _only_flows(block: Block, own: set[Var], place: int | None) -> bool:
                 }
                 if not _only_flows(s.body, inside, None):
                     return False
-                own |= {v for v, r in zip(s.outs, s.body.results, strict=True) if r in inside}
+                ends = zip(s.outs, s.inits, s.body.results, strict=True)  # without iterations too
+                own |= {v for v, i, r in ends if r in inside or (isinstance(i, Var) and i in own)}
             case _:
                 return False
     if place is None:
