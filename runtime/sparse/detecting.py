@@ -37,6 +37,8 @@ class Detected:
     integers: tuple[tuple[int, Any], ...]  # leaves of the arguments, counted, that hold no floats
     captured: tuple[tuple[Path, Any], ...]  # values that the function reads from outside
     root: Any = None  # of which captured values are read
+    program: Any = None  # the program that was followed, and the function that finds it
+    find: Callable[..., Any] | None = None
 
     def serves(self, args: Sequence[Any]) -> bool:
         """True if the known values of a call are those of the detection."""
@@ -44,7 +46,10 @@ class Detected:
             leaves = pytrees.flatten(tuple(args))[0]
             if not all(_are_equal(leaves[k], value) for k, value in self.integers):
                 return False
-        return all(_are_equal(path.read(self.root), value) for path, value in self.captured)
+        if not all(_are_equal(path.read(self.root), value) for path, value in self.captured):
+            return False
+        # numbers, flags and functions that it reads decide which program it is, and so do dtypes
+        return self.find is None or self.find(*args) is self.program
 
 
 def detect(
@@ -95,6 +100,8 @@ def detect(
             (path, np.array(v)) for (_, path), (_, v) in zip(found.captures, captured, strict=True)
         ),
         root,
+        found,
+        program.program,
     )
 
 

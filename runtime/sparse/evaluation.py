@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calque.runtime.api import jit
+from calque.runtime.call.arguments import private_copies
 from calque.runtime.sparse import programs
 from calque.runtime.sparse.coloring import ColoredPattern
 from calque.runtime.sparse.detecting import Detected
@@ -21,12 +23,27 @@ from calque.runtime.trees import tree_leaves, tree_structure, tree_unflatten
 Make = Callable[[Sequence[Any]], tuple[ColoredPattern, Detected | None]]
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """The colours and the program that serve arguments of these sizes and of this structure."""
+
+    coloring: ColoredPattern
+    detected: Detected | None
+    kinds: tuple[Any, ...]
+    program: Any
+
+    def serves(self, args: Sequence[Any]) -> bool:
+        """True if the pattern is that of these arguments, too."""
+        known = self.detected
+        return _kinds(args) == self.kinds and (known is None or known.serves(args))
+
+
 class SparseDerivative:
     """A Jacobian or Hessian, as a function that gives sparse matrices of one pattern.
 
     A call takes the arguments of the function, in the sizes of the example, and gives the matrix in
-    ``format``; the index arrays are the same in every call. ``coloring`` is by what it is computed,
-    ``sparsity`` its pattern. Made by ``jacobian``, ``hessian`` and their kin.
+    ``format``; the index arrays have the same numbers in every call. ``coloring`` is by what it is
+    computed, ``sparsity`` its pattern. Made by ``jacobian``, ``hessian`` and their kin.
     """
 
     def __init__(
@@ -49,22 +66,32 @@ class SparseDerivative:
         """The pattern of the matrices."""
         return self.coloring.sparsity
 
-    def _prepare(self, args: Sequence[Any]) -> None:
-        self.coloring, self._detected = self._made(args)
-        self._shapes = _shapes(args)
-        coloring, chosen = self.coloring, tuple(args[k] for k in self.argnums)
-        if self._detected is None:  # the pattern is the caller's
+    @property
+    def coloring(self) -> ColoredPattern:
+        """The pattern with its colours."""
+        return self._now.coloring
+
+    @property
+    def calque_program(self) -> Any:
+        """The compiled program that gives ``(value, aux)`` and the entries."""
+        return self._now.program
+
+    def _prepare(self, args: Sequence[Any]) -> Prepared:
+        coloring, detected = self._made(args)
+        chosen = tuple(args[k] for k in self.argnums)
+        if detected is None:  # the pattern is the caller's
             _check_size(coloring.sparsity, without_aux(self.function), args, chosen)
         by, like = programs.by_tangents, chosen
         if coloring.mode == "reverse":
-            by, like = programs.by_cotangents, self.function(*args)[0]
+            by, like = programs.by_cotangents, self.function(*private_copies(args))[0]
         colors = _in_structure(coloring.colors, like)
         numbers = _in_rows(coloring.num_colors, self._chunk_size)
         with_value = self._gives is not matrix_alone
         entries = by(self.function, self.argnums, colors, numbers, coloring.places, with_value)
         name = getattr(self.function, "__name__", "")
         entries.__name__ = f"{name if name.isidentifier() else 'sparse'}_entries"
-        self.calque_program = jit(entries)
+        self._now = made = Prepared(coloring, detected, _kinds(args), jit(entries))
+        return made
 
     def __call__(self, *args: Any) -> Any:
         """The matrix at these arguments; with its value and aux where these are asked for."""
@@ -79,18 +106,15 @@ class SparseDerivative:
         """The matrix as compressed sparse rows, and the value and aux of the function."""
         from scipy.sparse import csr_array
 
-        if not self._serves(args):
-            self._prepare(args)
-        (value, aux), data = self.calque_program(*args)
-        pattern = self.sparsity
-        matrix = csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+        now = self._now  # another thread may prepare it for other sizes
+        if not now.serves(args):
+            now = self._prepare(args)
+        (value, aux), data = now.program(*args)
+        pattern = now.coloring.sparsity
+        indices, starts = pattern.indices.copy(), pattern.indptr.copy()  # SciPy changes some
+        matrix = csr_array((data, indices, starts), shape=pattern.shape)
         matrix.has_canonical_format = True
         return matrix, value, aux
-
-    def _serves(self, args: Sequence[Any]) -> bool:
-        """True if the pattern is that of these arguments, too."""
-        known = self._detected
-        return _shapes(args) == self._shapes and (known is None or known.serves(args))
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", "function")
@@ -112,8 +136,10 @@ def without_aux(pair: Callable[..., Any]) -> Callable[..., Any]:
     return first
 
 
-def _shapes(args: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [np.shape(leaf) for leaf in tree_leaves(tuple(args))]
+def _kinds(args: Sequence[Any]) -> tuple[Any, ...]:
+    """The structure of arguments, and the sizes of their leaves."""
+    shapes = tuple(np.shape(leaf) for leaf in tree_leaves(tuple(args)))
+    return tree_structure(tuple(args)), shapes
 
 
 def _check_size(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 from calque.runtime.api import value_and_grad
@@ -220,7 +221,7 @@ def jacobian_from_coloring(
     pair, numbers = _taken("jacobian_from_coloring", fun, args, argnums, has_aux)
     options = checked("jacobian_from_coloring", chunk_size=chunk_size, format=format)
     gives = _with_aux if has_aux else matrix_alone
-    make = functools.partial(_given, coloring)
+    make = functools.partial(_given, False, coloring)
     return SparseDerivative(pair, make, args, numbers, gives, **options)
 
 
@@ -247,7 +248,7 @@ def hessian_from_coloring(
     pair, numbers = _taken("hessian_from_coloring", fun, args, argnums, has_aux)
     options = checked("hessian_from_coloring", chunk_size=chunk_size, format=format)
     gives = _with_aux_of_gradient if has_aux else matrix_alone
-    make = functools.partial(_given, coloring)
+    make = functools.partial(_given, True, coloring)
     return SparseDerivative(_gradient(pair, numbers), make, args, numbers, gives, **options)
 
 
@@ -326,11 +327,19 @@ def _paired(function: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
     if has_aux:
         return function
 
-    @functools.wraps(function)
     def pair(*args: Any) -> Any:
         return function(*args), None
 
+    own = function if isinstance(function, (FunctionType, MethodType)) else type(function).__call__
+    if isinstance(own, (FunctionType, MethodType)) and not _is_library(function):
+        return functools.wraps(function)(pair)
+    pair.__name__ = getattr(function, "__name__", "function")  # a ufunc, or a partial: no text
     return pair
+
+
+def _is_library(function: Any) -> bool:
+    """True for a function of NumPy or SciPy, which is told by its module."""
+    return str(getattr(function, "__module__", "")).partition(".")[0] in ("numpy", "scipy")
 
 
 def _gradient(pair: Callable[..., Any], numbers: tuple[int, ...]) -> Callable[..., Any]:
@@ -380,7 +389,15 @@ def _colored_hessian(
     return colored_symmetric(found.pattern), found
 
 
-def _given(coloring: ColoredPattern, args: Any) -> tuple[ColoredPattern, None]:
+_FITTING = {
+    False: "of a Jacobian they are 'forward' or 'reverse', as jacobian_coloring makes them",
+    True: "of a Hessian they are 'symmetric', as hessian_coloring makes them",
+}
+
+
+def _given(symmetric: bool, coloring: ColoredPattern, args: Any) -> tuple[ColoredPattern, None]:
+    if symmetric != (coloring.mode == "symmetric"):
+        raise ValueError(f"these are colours of mode {coloring.mode!r}: {_FITTING[symmetric]}")
     return coloring, None
 
 
