@@ -23,7 +23,14 @@ from calque.transpiler.primitives import (
     sorting,
 )
 from calque.transpiler.primitives.templates import concrete_index
-from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, together, union
+from calque.transpiler.sparsity.reached_inputs import (
+    FEW,
+    ReachedInputs,
+    gathered_rows,
+    none,
+    together,
+    union,
+)
 from calque.transpiler.sparsity.rules import Question, Shape, like, moving, of_all, reaches
 
 reaches(diagonals.diag, diagonals.diagonal, diagonals.tril, diagonals.triu, rearranging.tile)(
@@ -222,6 +229,8 @@ def scattered(values: ReachedInputs, places: Any, shape: Shape) -> ReachedInputs
     )
     starts = np.nonzero(first)[0]
     turn = np.arange(flat.size) - np.repeat(starts, np.diff([*starts, flat.size]))
+    if turn.max(initial=-1) >= FEW and (rows := gathered_rows(values, flat, shape)) is not None:
+        return rows
     sets = [none(shape, values.inputs)]
     for k in range(int(turn.max(initial=-1)) + 1):
         chosen = order[turn == k]

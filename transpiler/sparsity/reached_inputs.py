@@ -244,6 +244,21 @@ def together(
     return ReachedInputs(shape, values[0].inputs, tuple(planes), rows, common).compact()
 
 
+def gathered_rows(
+    values: ReachedInputs, places: Plane, shape: tuple[int, ...]
+) -> ReachedInputs | None:
+    """Sets of this shape as rows, the values' at their flat places; None if there is no room."""
+    size, words = prod(shape), _words(values.inputs)
+    if not _fits(size, values.inputs):
+        return None
+    rows = np.zeros((size, words), np.uint64)
+    for plane in values.planes:
+        _set_bits(rows, places, plane.reshape(-1))
+    if values.rows is not None:
+        np.bitwise_or.at(rows, places, values._flat_rows())
+    return ReachedInputs(shape, values.inputs, (), rows.reshape(*shape, words), values.common)
+
+
 def _common(value: ReachedInputs) -> ReachedInputs:
     return ReachedInputs((), value.inputs, (), None, value.common)
 
