@@ -56,3 +56,26 @@ def test_slopes_of_quotients_by_a_known_zero(jitted):
         assert ((calque.jit(gradient) if jitted else gradient)(np.ones(3)) == np.inf).all()
         gradient = calque.grad(lambda x: np.sum(x / -0.0))
         assert ((calque.jit(gradient) if jitted else gradient)(np.ones(3)) == -np.inf).all()
+
+
+def mirrored(x):
+    y = x.copy()
+    for i in range(4):
+        y[i] = y[-1 - i] * 0.5
+    return y
+
+
+def three_before(x):
+    y = x.copy()
+    for i in range(len(x)):
+        y[i] = y[i - 3] * 0.5 + y[i] ** 2
+    return y
+
+
+@pytest.mark.parametrize(("f", "size"), [(mirrored, 5), (mirrored, 6), (three_before, 3), (three_before, 4)])
+def test_negative_indices_meet_others_of_the_same_axis(f, size):
+    """``i`` and ``-1 - i`` are one element in the middle, ``i`` and ``i - 3`` where there are three."""
+    x = np.arange(1.0, size + 1) / size
+    expected = calque.jacfwd(f)(x)
+    np.testing.assert_allclose(calque.jit(calque.jacrev(f))(x), expected, rtol=1e-14)
+    np.testing.assert_allclose(calque.jit(calque.jacfwd(f))(x), expected, rtol=1e-14)

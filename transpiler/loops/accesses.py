@@ -101,10 +101,16 @@ def differ(left: DimLike | None, right: DimLike | None, builder: Builder) -> boo
     """True if two indices along one axis are known to differ."""
     if left is None or right is None:
         return False
-    if any(isinstance(d, int) and d < 0 for d in (left, right)):
-        return False  # a negative index counts from the end
+    if _signs_may_differ(left, right, builder):
+        return False  # i and -1 - i are one element in the middle
     gap = builder.dims.resolve(left - right)
     return positive(gap, builder) or positive(-gap, builder)
+
+
+def _signs_may_differ(left: DimLike, right: DimLike, builder: Builder) -> bool:
+    """True unless both indices count from the start, or both from the end."""
+    from_start = all(positive(d + 1, builder) for d in (left, right))
+    return not from_start and not all(positive(-d, builder) for d in (left, right))
 
 
 def positive(dim: DimLike, builder: Builder) -> bool:
