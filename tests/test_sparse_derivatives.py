@@ -16,7 +16,7 @@ from test_battery import ACCEPTED, of_moving
 
 import calque
 from calque import sparse
-from calque.transpiler.errors import SparsityUndecided, WrongDerivative
+from calque.transpiler.errors import NotDifferentiable, SparsityUndecided, WrongDerivative
 
 scipy_sparse = pytest.importorskip("scipy.sparse")
 
@@ -626,3 +626,81 @@ def test_threads_with_other_sizes():
     for thread in threads:
         thread.join()
     assert not faults
+
+
+# rules of the user's, other kinds of arguments and results
+
+
+@calque.custom_jvp
+def rounded(x):
+    return np.round(x)
+
+
+@rounded.defjvp
+def _(primals, tangents):
+    return rounded(primals[0]), tangents[0]
+
+
+@calque.custom_jvp
+def spread(x):
+    return x * 1.0
+
+
+@spread.defjvp
+def _(primals, tangents):
+    return spread(primals[0]), np.cumsum(tangents[0])
+
+
+@calque.custom_vjp
+def clipped(x):
+    return np.clip(x, -0.5, 0.5)
+
+
+clipped.defvjp(lambda x: (clipped(x), None), lambda _, bar: (bar[::-1],))
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted", "mode"),
+    [
+        (rounded, np.eye(3), "forward"),
+        (spread, np.tril(np.ones((3, 3))), None),
+        (clipped, np.eye(3)[::-1], "reverse"),
+    ],
+    ids=["rounded", "spread", "clipped"],
+)
+def test_rules_of_the_user_decide_the_pattern(f: Any, wanted: Any, mode: str | None) -> None:
+    x = np.array([0.2, 0.7, -0.4])
+    jac = sparse.jacobian(lambda x: f(x), x)
+    np.testing.assert_array_equal(jac(x).toarray(), wanted)
+    assert jac.sparsity.nnz == np.count_nonzero(wanted)
+    assert mode in (None, jac.coloring.mode)
+
+
+def test_arguments_that_are_no_numbers() -> None:
+    def f(x, how, g, *, none=None):
+        return g(x) if how == "whole" else g(x[:2])
+
+    x = np.array([0.1, 0.2, 0.3])
+    jac = sparse.jacobian(f, x, "whole", np.sin)
+    np.testing.assert_allclose(jac(x, "whole", np.sin).toarray(), np.diag(np.cos(x)))
+    np.testing.assert_allclose(jac(x, "half", np.cos).toarray(), -np.diag(np.sin(x))[:2])
+
+
+def test_complex_results_take_forward_mode() -> None:
+    x = np.array([1.0, 2.0])
+    jac = sparse.jacobian(lambda x: np.sum(x * 1j) + x[0], x)
+    np.testing.assert_array_equal(jac(x).toarray(), [[1.0 + 1j, 1j]])
+    with pytest.raises(NotDifferentiable, match="has no Jacobian in reverse mode"):
+        sparse.jacobian(lambda x: x * 1j, x, mode="reverse")
+    with pytest.raises(NotDifferentiable, match="an argument is complex"):
+        sparse.jacobian(lambda z: np.abs(z) ** 2, x * 1j)
+
+
+def test_sorts_and_medians_are_dense_where_they_mix() -> None:
+    x = np.array([[3.0, 1.0, 2.0], [0.5, 0.1, 0.9]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sparse.DenseBlockWarning)
+        jac = sparse.jacobian(lambda x: np.sort(x, axis=1) + np.median(x, axis=1)[:, None], x)
+    assert jac.sparsity.nnz == 18
+    wanted = calque.jacfwd(lambda x: np.sort(x, axis=1) + np.median(x, axis=1)[:, None])(x)
+    np.testing.assert_allclose(jac(x).toarray(), wanted.reshape(6, 6))

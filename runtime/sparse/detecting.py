@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ import numpy as np
 from calque.runtime.call.argument_keys import integers_of, sizes_of
 from calque.runtime.call.plans import capture_sizes
 from calque.runtime.sparse.patterns import SparsityPattern
-from calque.runtime.transformed import Transformed
+from calque.runtime.sparse.programs import cotangents_of, tangents_of
+from calque.runtime.spec import Spec
+from calque.runtime.transformed import Transformed, result_spec
+from calque.runtime.trees import tree_map
+from calque.transpiler.errors import CustomRuleError, NotDifferentiable
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.ir import pytrees
-from calque.transpiler.ir.core import Slot, Var, map_tree
+from calque.transpiler.ir.core import Function, Slot, Var, map_tree
 from calque.transpiler.sparsity.detection import Detection
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, numbered, together
 from calque.transpiler.sparsity.rules import Coarse
@@ -34,11 +39,12 @@ class Detected:
     """A pattern, and the known values by which it was decided: it is that of these values only."""
 
     pattern: SparsityPattern
+    mode: str | None  # the only one in which the function has this derivative
     integers: tuple[tuple[int, Any], ...]  # leaves of the arguments, counted, that hold no floats
     captured: tuple[tuple[Path, Any], ...]  # values that the function reads from outside
-    root: Any = None  # of which captured values are read
-    program: Any = None  # the program that was followed, and the function that finds it
-    find: Callable[..., Any] | None = None
+    root: Any  # of which captured values are read
+    program: Any  # the program that was followed, and the function that finds it
+    find: Callable[..., Any]
 
     def serves(self, args: Sequence[Any]) -> bool:
         """True if the known values of a call are those of the detection."""
@@ -49,7 +55,7 @@ class Detected:
         if not all(_are_equal(path.read(self.root), value) for path, value in self.captured):
             return False
         # numbers, flags and functions that it reads decide which program it is, and so do dtypes
-        return self.find is None or self.find(*args) is self.program
+        return self.find(*args) is self.program
 
 
 def detect(
@@ -58,68 +64,104 @@ def detect(
     """The pattern of the Jacobian of ``function`` by the arguments of these numbers.
 
     A row for each number of the result, a column for each number of those arguments, both in the
-    order of ``ravel_pytree``. It holds for all values of floats among the arguments, in these
-    sizes; integers, booleans and what the function captures are taken as they are now, or, unless
-    ``fixed``, for unknown, too. Warns of operations with too large an answer, and raises
-    SparsityUndecided where sizes depend on what is unknown.
+    order of ``ravel_pytree``. What is followed is the program that gives tangents (cotangents,
+    where the function has no forward mode), so rules of the user's count. The pattern holds for all
+    values of floats among the arguments, in these sizes; integers, booleans and what the function
+    captures are taken as they are now, or, unless ``fixed``, for unknown, too. Warns of operations
+    with too large an answer, and raises SparsityUndecided where sizes depend on what is unknown.
     """
-    program = Transformed("identity", function)
-    found = program.program(*args)
+    chosen = tuple(args[k] for k in argnums)
+    try:
+        zeros = tree_map(lambda x: np.zeros(np.shape(x), np.asarray(x).dtype), chosen)
+        return _follow(tangents_of(function, argnums), zeros, args, fixed, None)
+    except (NotDifferentiable, CustomRuleError):
+        zeros = tree_map(_zeros_of, result_spec(function, tuple(args), sized=True))
+        return _follow(cotangents_of(function, argnums), zeros, args, fixed, "reverse")
+
+
+def _zeros_of(spec: Any) -> Any:
+    """A result of this type."""
+    is_spec = isinstance(spec, Spec)
+    return (
+        np.zeros([int(d) for d in spec.dims], spec.dtype) if is_spec else np.zeros(np.shape(spec))
+    )
+
+
+def _follow(
+    derivative: Callable[..., Any],
+    directions: Any,
+    args: Sequence[Any],
+    fixed: bool,
+    mode: str | None,
+) -> Detected:
+    """The pattern of ``derivative(directions, *args)`` by the directions; transposed in reverse."""
+    program = Transformed("identity", derivative)
+    found = program.program(directions, *args)
     root, traced = program.dispatcher().root, found.traced
-    groups = [pytrees.flatten(a)[0] for a in args]
-    leaves = [leaf for group in groups for leaf in group]
-    chosen = [k in argnums for k, group in enumerate(groups) for _ in group]
-    captured = [
-        (c, path.read(root)) for c, (_, path) in zip(traced.captures, found.captures, strict=True)
-    ]
-    sizes = capture_sizes(found.captures, root) | sizes_of(leaves) | integers_of(leaves)
+    own, leaves = pytrees.flatten(directions)[0], pytrees.flatten(tuple(args))[0]
+    every = [*own, *leaves]
+    captured = [(path, path.read(root)) for _, path in found.captures]
+    sizes = capture_sizes(found.captures, root) | sizes_of(every) | integers_of(every)
     small = traced.copied(sizes)
-    inputs = sum(np.size(leaf) for leaf, counted in zip(leaves, chosen, strict=True) if counted)
-    given, integers = _arguments(leaves, chosen, inputs, fixed)
-    values: dict[Var, Any] = {var: given[k] for var, k in small.builder.leaf_of_param.items()}
+    inputs = sum(np.size(leaf) for leaf in own)
+    given, integers = _arguments(leaves, inputs, fixed)
+    first, numbers = 1, []
+    for leaf in own:
+        numbers.append(numbered(np.shape(leaf), first, inputs))
+        first += np.size(leaf)
+    known = [*numbers, *given]
+    values: dict[Var, Any] = {var: known[k] for var, k in small.builder.leaf_of_param.items()}
     for copy, (_, value) in zip(small.captures, captured, strict=True):
         values[copy.var] = value if fixed else none(np.shape(value), inputs)
     detection = Detection(inputs)
     detection.follow(small.function, values)
-    atoms = small.function.body.results
+    flat, is_complex = _results(detection, small.function)
+    _warn(detection.coarse)
+    pattern = SparsityPattern.reached(flat)
+    if is_complex and mode is None and not any(map(np.iscomplexobj, own)):
+        mode = "forward"  # a cotangent of a complex number gives no derivative by real ones
+    return Detected(
+        pattern.transposed() if mode == "reverse" else pattern,
+        mode,
+        tuple(integers),
+        tuple((path, np.array(value)) for path, value in captured),
+        root,
+        found,
+        functools.partial(program.program, directions),
+    )
+
+
+def _results(detection: Detection, function: Function) -> tuple[ReachedInputs, bool]:
+    """The sets of all numbers of a program's result, in order; True if one is complex."""
+    atoms = function.body.results
     seen: list[Any] = []  # what stands in the result, in the order of its numbers in ``order``
 
     def number(found: Any) -> int:
         seen.append(detection.read(atoms[found.position]) if isinstance(found, Slot) else found)
         return len(seen) - 1
 
-    order = pytrees.flatten(map_tree(number, small.function.result))[0]
-    results = [seen[k] for k in order]
+    order = pytrees.flatten(map_tree(number, function.result))[0]
+    results, inputs = [seen[k] for k in order], detection.inputs
     reach = [r if isinstance(r, ReachedInputs) else none(np.shape(r), inputs) for r in results]
-    flat = together([r.reshaped((r.size,)) for r in reach], np.concatenate)
-    _warn(detection.coarse)
-    return Detected(
-        SparsityPattern.reached(flat),
-        tuple(integers),
-        tuple(
-            (path, np.array(v)) for (_, path), (_, v) in zip(found.captures, captured, strict=True)
-        ),
-        root,
-        found,
-        program.program,
-    )
+    is_complex = any(isinstance(a, Var) and a.type.dtype.kind == "c" for a in atoms)
+    parts = [r.reshaped((r.size,)) for r in reach] or [none((0,), inputs)]
+    return together(parts, np.concatenate), is_complex
 
 
 def _arguments(
-    leaves: Sequence[Any], chosen: Sequence[bool], inputs: int, fixed: bool
+    leaves: Sequence[Any], inputs: int, fixed: bool
 ) -> tuple[list[Any], list[tuple[int, Any]]]:
-    """For each leaf what it reaches, or its value; and those that are taken as they are."""
-    given, known, first = [], [], 1
-    for position, (leaf, counted) in enumerate(zip(leaves, chosen, strict=True)):
-        is_float = np.result_type(leaf).kind in "fc"
-        if not is_float and fixed:
-            given.append(leaf)
-            known.append((position, np.array(leaf)))
-        elif counted and is_float:
-            given.append(numbered(np.shape(leaf), first, inputs))
-        else:
+    """For each leaf that it reaches nothing, or its value; and those that are taken as they are."""
+    given, known = [], []
+    for position, leaf in enumerate(leaves):
+        is_number = isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex))
+        kind = np.result_type(leaf).kind if is_number else ""
+        if is_number and (kind in "fc" or not fixed):
             given.append(none(np.shape(leaf), inputs))
-        first += np.size(leaf) if counted else 0
+            continue
+        given.append(leaf)
+        if is_number:
+            known.append((position, np.array(leaf)))
     return given, known
 
 

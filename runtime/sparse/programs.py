@@ -83,6 +83,30 @@ def by_cotangents(
     return entries
 
 
+def tangents_of(function: Function, argnums: Sequence[int]) -> Function:
+    """Return the function of tangents, and all arguments, that gives the tangents of the result."""
+
+    def tangents(directions: Any, *args: Any) -> Any:
+        def at(*parts: Any) -> Any:
+            return function(*_with(args, argnums, parts))
+
+        return jvp(at, tuple(args[k] for k in argnums), directions)[1]
+
+    return tangents
+
+
+def cotangents_of(function: Function, argnums: Sequence[int]) -> Function:
+    """Return the function of cotangents, and all arguments, that gives those of the arguments."""
+
+    def cotangents(directions: Any, *args: Any) -> Any:
+        def at(*parts: Any) -> Any:
+            return function(*_with(args, argnums, parts))
+
+        return vjp(at, *(args[k] for k in argnums))[1](directions)
+
+    return cotangents
+
+
 def _in_parts(function: Function, numbers: Any) -> Any:
     """The rows of ``function(part)``, for one part of the colours after the other."""
     first = function(numbers[0])

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any
 
+import numpy as np
+
 from calque.runtime.api import value_and_grad
 from calque.runtime.options import checked
 from calque.runtime.sparse.coloring import ColoredPattern, colored, colored_symmetric
@@ -16,6 +18,7 @@ from calque.runtime.sparse.patterns import SparsityPattern
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import result_spec
 from calque.runtime.trees import tree_leaves
+from calque.transpiler.errors import NotDifferentiable
 
 Argnums = int | Sequence[int]
 
@@ -320,7 +323,12 @@ def _taken(
 ) -> tuple[Callable[..., Any], tuple[int, ...]]:
     """The function with a pair ``(value, aux)`` for its result, and the arguments' numbers."""
     given = checked(owner, fun=fun, argnums=argnums, has_aux=has_aux)
-    return _paired(given["fun"], given["has_aux"]), _numbers(owner, given["argnums"], len(args))
+    numbers = _numbers(owner, given["argnums"], len(args))
+    if any(np.iscomplexobj(leaf) for k in numbers for leaf in tree_leaves(args[k])):
+        raise NotDifferentiable(
+            f"{owner}: an argument is complex", hint="differentiate by its real and imaginary part"
+        )
+    return _paired(given["fun"], given["has_aux"]), numbers
 
 
 def _paired(function: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
@@ -377,7 +385,11 @@ def _colored_jacobian(
     if sparsity is not None:
         return colored(SparsityPattern.of(sparsity), mode), None
     found = detect(without_aux(pair), args, numbers)
-    return colored(found.pattern, mode), found
+    if mode == "reverse" and found.mode == "forward":
+        raise NotDifferentiable(
+            "a complex result of real arguments has no Jacobian in reverse mode"
+        )
+    return colored(found.pattern, mode or found.mode), found
 
 
 def _colored_hessian(
