@@ -48,7 +48,7 @@ _INTEGERS: dict[Any, Any] = {  # of Python, which have no bounds
 _MOST_TURNS = 20_000  # of a while loop in an arm that no run may take: it may have no end
 
 
-class Refused(Exception):
+class ArmRefused(Exception):
     """NumPy or Python refuses an operation on these known values: no run does it here."""
 
     def __init__(self, error: Exception):
@@ -71,7 +71,7 @@ class Detection:
         with np.errstate(all="ignore"):
             try:
                 self.run(function.body)
-            except Refused as refused:
+            except ArmRefused as refused:
                 raise refused.error from None
 
     def read(self, atom: Atom) -> Any:
@@ -113,7 +113,7 @@ class Detection:
             try:
                 found = _known(s, operands)
             except (IndexError, ArithmeticError, ValueError) as error:
-                raise Refused(error) from None
+                raise ArmRefused(error) from None
             return [*found] if isinstance(found, tuple) else [found]
         if s.primitive.kind == "size":
             return [s.primitive.function(*map(like, operands), **s.params)]
@@ -123,7 +123,7 @@ class Detection:
         except IndexError as error:
             if not s.primitive.first_index:
                 raise
-            raise Refused(error) from None
+            raise ArmRefused(error) from None
 
     # branches
 
@@ -136,7 +136,7 @@ class Detection:
         for arm in (s.then, s.orelse):
             try:
                 arms.append(self.run(arm))
-            except Refused as error:
+            except ArmRefused as error:
                 raised = error  # no run takes this arm here
         self.certain = certain
         if not arms:
