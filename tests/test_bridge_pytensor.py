@@ -333,6 +333,24 @@ def test_a_message_where_pytensor_is_missing():
     assert "pip install" in done.stdout
 
 
+@pytest.mark.filterwarnings("error:.* is generated anew")
+@pytest.mark.parametrize("jit", [True, False])
+def test_functions_that_capture_places_and_sizes_share_no_programs(jit):
+    def made(place):
+        return lambda *arrays: np.ones(place + 1) * np.sum(arrays[place] ** 3)
+
+    xs = [pt.vector(f"x{k}") for k in range(6)]
+    given = [np.full(6, 2.0) for _ in xs]
+    ops = [wrap(made(place), jit=jit) for place in range(6)]
+    for place, op in enumerate(ops):
+        value = op(*xs)
+        slope = pytensor.grad(pt.sum(value), xs[place])
+        run = pytensor.function(xs, [value, slope], mode=MODES["python"]())
+        found, found_slope = run(*given)
+        assert np.allclose(found, np.full(place + 1, 48.0))
+        assert np.allclose(found_slope, 12.0 * (place + 1))
+
+
 def test_jit_is_a_choice():
     x = pt.vector("x")
     y = wrap(steps, jit=False)(x)

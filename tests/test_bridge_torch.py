@@ -338,6 +338,21 @@ def test_programs_of_operations_run_on_arrays_of_cupy() -> None:
         assert_same(found.get(), lanes.call(rows, y, np.ones((2, 4)))[0])
 
 
+@pytest.mark.filterwarnings("error:.* is generated anew")
+@pytest.mark.parametrize("jit", [True, False])
+def test_functions_that_capture_places_and_sizes_share_no_programs(jit: bool) -> None:
+    def made(place: int) -> Any:
+        return lambda *arrays: np.ones(place + 1) * np.sum(arrays[place] ** 3)
+
+    xs = [torch.full((6,), 2.0, dtype=F64, requires_grad=True) for _ in range(6)]
+    functions = [wrap(made(place), jit=jit) for place in range(6)]
+    for place, f in enumerate(functions):
+        found = f(*xs)
+        assert_same(found, torch.full((place + 1,), 48.0, dtype=F64))
+        (slope,) = torch.autograd.grad(found.sum(), xs[place])
+        assert_same(slope, torch.full((6,), 12.0 * (place + 1), dtype=F64))
+
+
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(TypeError, match="wrap: f must be a function"):
         wrap(3)

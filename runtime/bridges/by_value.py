@@ -19,6 +19,32 @@ from collections.abc import Callable
 from typing import Any
 
 
+class UserFunction:
+    """A user's function, compared by identity; pickled by name where it has one."""
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def _identity(self) -> tuple[int, ...]:
+        """The key that tells functions apart; a method is made anew each time it is asked for."""
+        owner = getattr(self.function, "__self__", None)
+        own = getattr(self.function, "__func__", None)
+        return (id(self.function),) if own is None else (id(owner), id(own))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserFunction) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+    def __reduce__(self) -> Any:
+        return reduced(self, self.function)
+
+
 def reduced(holder: Any, function: Callable[..., Any]) -> tuple[Any, ...]:
     """The result of ``__reduce__`` of an object that holds a function; ``type(holder)`` takes it.
 

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calque.runtime import trees
-from calque.runtime.bridges.leaf_programs import LeafProgram, Unshared, flattened
+from calque.runtime.bridges.leaf_functions import FixedArgument, Unshared
+from calque.runtime.bridges.leaf_programs import LeafProgram, flattened
 from calque.runtime.fitting import fitting, flag
 from calque.runtime.options import checked
 from calque.runtime.sparse import detecting
@@ -271,10 +272,12 @@ def _unread(ports: Sequence[Port]) -> list[Port]:
 
 
 def _kind(leaf: Any) -> Any:
-    """The type of an example that is an input; else the example itself."""
+    """The type of an example that is an input; others are part of the program."""
     if isinstance(leaf, (np.ndarray, np.generic)):
         return Spec(leaf.dtype, leaf.shape)
-    return Spec(np.dtype("f8"), (), weak=True) if type(leaf) is float else leaf
+    if type(leaf) is float:
+        return Spec(np.dtype("f8"), (), weak=True)
+    return leaf if isinstance(leaf, Spec) else FixedArgument.of(leaf)
 
 
 def _shape(spec: Spec, name: str, what: str) -> tuple[int, int]:

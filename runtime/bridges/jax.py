@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.bridges.leaf_functions import FixedArgument
 from calque.runtime.bridges.leaf_programs import LeafProgram, flattened
 from calque.runtime.fitting import fitting, flag
 from calque.runtime.options import checked
@@ -59,11 +60,10 @@ def wrap(f: Callable[..., Any], jit: bool = True) -> Callable[..., Any]:
     programs: dict[Any, Any] = {}
 
     def program(structure: Any, kinds: tuple[Any, ...]) -> Any:
-        key = structure, tuple([(type(kind), kind) for kind in kinds])
-        found = programs.get(key)
+        found = programs.get((structure, kinds))
         if found is None:
             given = framework.tree_util.tree_unflatten(structure, [0] * len(kinds))
-            found = programs[key] = flattened(f, given, kinds, kernels)
+            found = programs[structure, kinds] = flattened(f, given, kinds, kernels)
         return found
 
     @functools.wraps(f)
@@ -76,7 +76,8 @@ def wrap(f: Callable[..., Any], jit: bool = True) -> Callable[..., Any]:
         except CalqueError:  # where an integer decides a size, its value must be known
             if not any(type(x) is int for x in leaves):
                 raise
-            kinds = tuple([x if type(x) is int else kind for x, kind in zip(leaves, kinds)])
+            pairs = zip(leaves, kinds)
+            kinds = tuple([FixedArgument.of(x) if type(x) is int else kind for x, kind in pairs])
             flat, unflattened = program(structure, kinds)
         given = [x for x, kind in zip(arrays, kinds) if isinstance(kind, Spec)]
         return unflattened(bound(JaxOperation(flat), given))
@@ -89,16 +90,9 @@ def _is_numeric(leaf: Any) -> bool:
 
 
 def _kind(leaf: Any, name: str) -> Any:
-    """The type of an argument that is an array of JAX's; of others, the argument itself."""
+    """The type of an argument that is an array of JAX's; others are part of the program."""
     if not isinstance(leaf, framework.Array):
-        try:
-            hash(leaf)
-        except TypeError:
-            raise TypeError(
-                f"{name}: an argument of type {type(leaf).__name__} is no array and no number, and "
-                "has no hash: register its class by jax.tree_util.register_dataclass"
-            ) from None
-        return leaf
+        return FixedArgument.of(leaf, name, "a tree (see jax.tree_util.register_dataclass)")
     dtype = leaf.dtype
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
         raise TypeError(

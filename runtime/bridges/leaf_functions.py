@@ -1,106 +1,264 @@
 """A user's function as one of leaves in a row, and its derivatives as functions of the same kind.
 
-calque reads these functions as it reads the user's; little of them is left in the generated code.
+A framework's operation takes a list of arrays and gives a list of arrays. ``of_leaves`` gives the
+user's function this form; the functions after it derive others from a function of this form, again
+and again. Each writes a text, which calque reads as it reads the user's: little of it is left in
+generated code. In a text, places and sizes are constants, and few values come from outside of it:
+these are looked at again in every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import builtins
+import importlib.util
+import itertools
+import keyword
+import linecache
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from calque.runtime.api import value_and_grad
+import numpy as np
+
+from calque.runtime.api import jit, vmap
+from calque.runtime.fitting import shown
 from calque.runtime.linear_maps import jvp, vjp
-from calque.runtime.trees import tree_leaves, tree_unflatten
+from calque.runtime.more_derivatives import jacobian
+from calque.runtime.spec import Spec
+from calque.runtime.transformed import Transformed, result_spec
+from calque.runtime.trees import tree_leaves, tree_structure, tree_unflatten
+from calque.transpiler.ir.treedefs import PyTreeDef
 
+Function = Callable[..., Any]
 Places = tuple[int, ...]
 
+_count = itertools.count(1)  # of written texts
 
-def of_tree(
-    function: Callable[..., Any], structure: Any, places: Places, constants: tuple[Any, ...]
-) -> Callable[..., Any]:
-    """``function`` of the leaves that stand at ``places`` of the tree of its arguments.
 
-    ``structure`` is that of ``(args, kwargs)``; ``constants`` holds the other leaves, where they
-    stand, and None at the places.
+class Unshared(Transformed):
+    """A transformed function that shares no programs with other functions of its code.
+
+    Users' functions that one factory makes capture places and sizes. Among functions that share
+    programs these are numbers that change, and calque warns of a program for each of them.
     """
 
-    def call_of_leaves(*leaves: Any) -> Any:
-        given = list(constants)
-        for place, leaf in zip(places, leaves):
-            given[place] = leaf
-        args, kwargs = tree_unflatten(structure, given)
-        return function(*args, **kwargs)
 
-    return call_of_leaves
+class FixedArgument(NamedTuple):
+    """An argument that is part of the function; equal if types and digits are: 1 is not True."""
+
+    kind: type
+    digits: str
+    value: Any
+
+    @classmethod
+    def of(cls, value: Any, name: str | None = None, tree: str = "a tree") -> FixedArgument:
+        """The argument. With ``name``, the function's, TypeError for a value without a hash.
+
+        ``tree`` is the framework's word for one.
+        """
+        try:
+            hash(value)
+        except TypeError:
+            if name is not None:
+                raise TypeError(
+                    f"{name}: an argument is {type(value).__name__}, {shown(value)}; it must be an "
+                    f"array, a number, {tree} of these, or another value with a hash"
+                ) from None
+        return cls(type(value), repr(value), value)
 
 
-def with_own_arrays(function: Callable[..., Any], arrays: frozenset[int]) -> Callable[..., Any]:
-    """``function``, which neither stores into those arguments that are arrays nor returns them.
+@dataclass(frozen=True)
+class ArgumentTree:
+    """The structure of a call's arguments: for each leaf None, if it is an array, or what it is."""
 
-    Copies of arrays that it does not store into are not made.
+    structure: PyTreeDef
+    fixed: tuple[FixedArgument | None, ...]
+
+    def are_flat(self) -> bool:
+        """True if the arguments are arrays alone, one by one."""
+        return not any(self.fixed) and self.structure == _flat_structure(len(self.fixed))
+
+
+def _flat_structure(count: int) -> PyTreeDef:
+    return tree_structure(((0,) * count, {}))
+
+
+def transformed(function: Function, kernels: bool, **options: Any) -> Unshared:
+    """The function as generated code, compiled by Numba if ``kernels`` and if there is Numba."""
+    if not kernels or importlib.util.find_spec("numba") is None:
+        return Unshared("identity", function)
+    made: Any = jit(function, **options)
+    return Unshared(made.kind, function, **made.options)
+
+
+def result_of(function: Function, types: tuple[Any, ...], **sizes: bool) -> Any:
+    """The result for arguments of these types, with a spec in the place of what is not known."""
+    return result_spec(Unshared("identity", function), types, **sizes)
+
+
+def spec_of_result(leaf: Any) -> Spec:
+    """The type of a result, which may be a number that is known."""
+    return leaf if isinstance(leaf, Spec) else Spec(np.asarray(leaf).dtype, np.shape(leaf))
+
+
+def name_of(function: Function) -> str:
+    """The function's name, or "function" where it has none."""
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name if name.isidentifier() else "function"  # that of a lambda
+
+
+def of_leaves(
+    function: Function, arguments: ArgumentTree, copied: Sequence[bool], name: str | None = None
+) -> Function:
+    """``function`` of the leaves in the tree of its arguments that are arrays, or may be.
+
+    ``copied`` says which leaves are arrays, that it may store into or return; copies that are not
+    needed are not made. The result is the function's own.
     """
+    leaves = _numbered("x", len(copied))
+    given = [f"np.copy({x})" if each else x for x, each in zip(leaves, copied)]
+    names: dict[str, Any] = {"function": function, "np": np}
+    if arguments.are_flat():
+        body = [f"return function({', '.join(given)})"]
+    else:
+        names |= {"filled": tree_unflatten, "structure": arguments.structure}
+        rest, full = iter(given), []
+        for place, each in enumerate(arguments.fixed):
+            full.append(next(rest) if each is None else f"fixed_{place}")
+            names |= {} if each is None else {f"fixed_{place}": each.value}
+        body = [
+            f"args, kwargs = filled(structure, [{', '.join(full)}])",
+            "return function(*args, **kwargs)",
+        ]
+    return _defined(name or name_of(function), leaves, body, names)
 
-    def call_with_own_arrays(*leaves: Any) -> Any:
-        return function(*[x.copy() if k in arrays else x for k, x in enumerate(leaves)])
 
-    return call_with_own_arrays
+def selected(function: Function, count: int, outs: Places | None) -> Function:
+    """A tuple of some of the function's results, or of all; each has memory of its own."""
+    leaves = _numbered("x", count)
+    body = [f"results = tree_leaves(function({', '.join(leaves)}))"]
+    if outs is None:
+        body.append("return tuple(np.copy(y) for y in results)")
+    else:
+        body.append(f"return {_tuple(f'np.copy(results[{i}])' for i in outs)}")
+    names = {"function": function, "tree_leaves": tree_leaves, "np": np}
+    return _defined(function.__name__, leaves, body, names)
 
 
-def pullback_of(
-    function: Callable[..., Any], count: int, wanted: Places, given: Places
-) -> Callable[..., Any]:
-    """``(*leaves, *cotangents of the results given) -> cotangents of the arguments wanted``.
+def tangent(function: Function, count: int, wanted: Places, outs: Places) -> Function:
+    """``(*leaves, *tangents of the wanted ones) -> tangents of the results outs``."""
+    dots = _numbered("dot", len(wanted))
+    moving = _tuple(f"x{i}" for i in wanted)
+    use = f"_, made = jvp(chosen, {moving}, {_tuple(dots)})"
+    return _derivative("jvp", function, (count, wanted, outs), dots, [use])
 
-    ``count`` is the number of leaves.
+
+def cotangent(function: Function, count: int, wanted: Places, outs: Places) -> Function:
+    """``(*leaves, *cotangents of the results outs) -> cotangents of the wanted leaves``."""
+    bars = _numbered("bar", len(outs))
+    use = [
+        f"_, pull = vjp(chosen, {', '.join(f'x{i}' for i in wanted)})",
+        f"made = pull({_tuple(bars)})",
+    ]
+    return _derivative("vjp", function, (count, wanted, outs), bars, use)
+
+
+def with_gradient(function: Function, count: int, wanted: Places, out: int) -> Function:
+    """All results, then the gradient of one of them, a number, by the wanted leaves."""
+    leaves, moving = _numbered("x", count), ", ".join(f"x{i}" for i in wanted)
+    body = [
+        f"def chosen({moving}):",
+        f"    results = tree_leaves(function({', '.join(leaves)}))",
+        f"    return results[{out}], tuple(results)",
+        "",
+        f"_, pull, results = vjp(chosen, {moving}, has_aux=True)",
+        "return tuple(np.copy(y) for y in (*results, *pull(1.0)))",
+    ]
+    names = {"function": function, "tree_leaves": tree_leaves, "vjp": vjp, "np": np}
+    return _defined(f"{function.__name__}_grad", leaves, body, names)
+
+
+def jacobian_matrices(
+    function: Function,
+    count: int,
+    wanted: Places,
+    outs: Places,
+    axes: Sequence[Places],
+    shapes: Sequence[Places],
+) -> Function:
+    """The derivative of each of the results ``outs`` by each of the wanted leaves, as a matrix.
+
+    For each of these, ``axes`` is the order in which the matrix has the derivative's axes.
     """
-
-    def pullback(*leaves: Any) -> Any:
-        def partial(*parts: Any) -> Any:
-            complete = list(leaves[:count])
-            for place, part in zip(wanted, parts):
-                complete[place] = part
-            results = tree_leaves(function(*complete))
-            return tuple([results[k] for k in given])
-
-        return vjp(partial, *[leaves[k] for k in wanted])[1](tuple(leaves[count:]))
-
-    return pullback
+    pairs = itertools.product(range(len(outs)), range(len(wanted)))
+    blocks = [
+        f"np.reshape(np.transpose(rows[{i}][{j}], {order}), {shape})"
+        for (i, j), order, shape in zip(pairs, axes, shapes, strict=True)
+    ]
+    places = tuple(range(len(wanted)))
+    moving = ", ".join(f"x{i}" for i in wanted)
+    use = [f"rows = jacobian(chosen, argnums={places})({moving})", f"made = {_tuple(blocks)}"]
+    return _derivative("jacobian", function, (count, wanted, outs), [], use)
 
 
-def pushforward_of(
-    function: Callable[..., Any], count: int, wanted: Places, given: Places
-) -> Callable[..., Any]:
-    """``(*leaves, *tangents of the arguments wanted) -> tangents of the results given``."""
-
-    def pushforward(*leaves: Any) -> Any:
-        def partial(*parts: Any) -> Any:
-            complete = list(leaves[:count])
-            for place, part in zip(wanted, parts):
-                complete[place] = part
-            results = tree_leaves(function(*complete))
-            return tuple([results[k] for k in given])
-
-        points = tuple([leaves[k] for k in wanted])
-        return jvp(partial, points, tuple(leaves[count:]))[1]
-
-    return pushforward
+def batched(
+    function: Function, count: int, axes: tuple[int | None, ...], size: int | None = None
+) -> Function:
+    """The function of all examples at once, along the leaves' ``axes``; None: the same for all."""
+    leaves = _numbered("x", count)
+    many = f"vmap(function, in_axes={axes}, axis_size={size})"
+    body = [f"return {many}({', '.join(leaves)})"]
+    names = {"function": function, "vmap": vmap}
+    return _defined(f"{function.__name__}_vmap", leaves, body, names)
 
 
-def with_gradient_of(
-    function: Callable[..., Any], count: int, wanted: Places
-) -> Callable[..., Any]:
-    """``(the only result, a number, *its gradients by the arguments wanted)``."""
+def _derivative(
+    kind: str,
+    function: Function,
+    chosen: tuple[int, Places, Places],
+    more: list[str],
+    use: list[str],
+) -> Function:
+    """A function that differentiates ``chosen``: some results, as a function of some leaves.
 
-    def with_gradient(*leaves: Any) -> Any:
-        def partial(*parts: Any) -> Any:
-            complete = list(leaves[:count])
-            for place, part in zip(wanted, parts):
-                complete[place] = part
-            return tree_leaves(function(*complete))[0]
+    It takes ``more`` after the leaves, and returns what ``use`` names ``made``.
+    """
+    count, wanted, outs = chosen
+    leaves = _numbered("x", count)
+    body = [
+        f"def chosen({', '.join(f'x{i}' for i in wanted)}):",
+        f"    results = tree_leaves(function({', '.join(leaves)}))",
+        f"    return {_tuple(f'results[{i}]' for i in outs)}",
+        "",
+        *use,
+        "return tuple(np.copy(each) for each in made)",
+    ]
+    names = {"function": function, "tree_leaves": tree_leaves, "np": np}
+    names |= {"jvp": jvp, "vjp": vjp, "jacobian": jacobian}
+    return _defined(f"{function.__name__}_{kind}", [*leaves, *more], body, names)
 
-        places = tuple(range(len(wanted)))
-        points = [leaves[k] for k in wanted]
-        value, gradients = value_and_grad(partial, argnums=places)(*points)
-        return value, *gradients
 
-    return with_gradient
+def _numbered(letter: str, count: int) -> list[str]:
+    return [f"{letter}{place}" for place in range(count)]
+
+
+def _tuple(parts: Any) -> str:
+    """The text of a tuple of these."""
+    return f"({''.join(f'{part}, ' for part in parts)})"
+
+
+def _defined(
+    name: str, parameters: Sequence[str], body: Sequence[str], names: dict[str, Any]
+) -> Function:
+    """The function of this body; its source is where ``inspect`` looks for it, while it lives."""
+    if name in {*names, *dir(builtins), *keyword.kwlist}:
+        name = f"{name}_"
+    text = "\n    ".join([f"def {name}({', '.join(parameters)}):", *body]) + "\n"
+    file = f"<calque bridge {next(_count)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    namespace = {"__name__": __name__, **names}
+    exec(compile(text, file, "exec"), namespace)
+    found: Function = namespace[name]
+    weakref.finalize(found.__code__, linecache.cache.pop, file, None).atexit = False
+    return found

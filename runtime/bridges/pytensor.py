@@ -10,23 +10,29 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from calque.runtime.bridges.flat_functions import (
+from calque.runtime.bridges.by_value import UserFunction
+from calque.runtime.bridges.leaf_functions import (
     ArgumentTree,
-    DerivativeStep,
-    OperationKind,
-    UserFunction,
-    computed,
-    results,
+    FixedArgument,
+    cotangent,
+    of_leaves,
+    result_of,
+    selected,
+    spec_of_result,
+    tangent,
+    transformed,
 )
 from calque.runtime.fitting import shown
 from calque.runtime.spec import Spec
-from calque.runtime.trees import tree_unflatten
+from calque.runtime.transformed import Transformed
+from calque.runtime.trees import tree_flatten, tree_structure, tree_unflatten
 from calque.transpiler.errors import FrameworkMissing, NeedsKnownValue
+from calque.transpiler.ir.treedefs import PyTreeDef
 from calque.transpiler.late import Late
 
 try:
@@ -80,6 +86,55 @@ def wrap(f: Callable[..., Any], jit: bool = True, parallel: bool = False) -> Num
     return NumPyOp(UserFunction(f), None, (), bool(jit), bool(parallel))
 
 
+class DerivativeStep(NamedTuple):
+    """A derivative: its kind, by which arguments, and of which results."""
+
+    kind: str  # "vjp" or "jvp"
+    wrt: tuple[int, ...]
+    of: tuple[int, ...]
+    inputs: int  # arguments of the function that is differentiated
+
+
+class OperationKind(NamedTuple):
+    """All that decides which code is generated for an operation."""
+
+    function: UserFunction
+    arguments: ArgumentTree
+    steps: tuple[DerivativeStep, ...]
+    jit: bool
+    parallel: bool
+
+
+@functools.lru_cache(maxsize=512)
+def computed(kind: OperationKind) -> Transformed:
+    """The function of arrays that an operation runs."""
+    found = selected(_of_arrays(kind), kind.arguments.fixed.count(None), None)
+    for step in kind.steps:
+        derive = cotangent if step.kind == "vjp" else tangent
+        found = derive(found, step.inputs, step.wrt, step.of)
+    return transformed(found, kind.jit, parallel="auto" if kind.parallel else False)
+
+
+def _of_arrays(kind: OperationKind) -> Callable[..., Any]:
+    """The user's function of arrays alone."""
+    copied = [True] * kind.arguments.fixed.count(None)
+    return of_leaves(kind.function.function, kind.arguments, copied)
+
+
+@functools.lru_cache(maxsize=512)
+def results(
+    kind: OperationKind, types: tuple[Spec, ...]
+) -> tuple[tuple[Spec, ...], PyTreeDef | None]:
+    """The types of an operation's results, and the structure of the user's result."""
+    structure = None
+    if not kind.steps:  # a list whose length the data decide is refused here
+        structure = tree_structure(result_of(_of_arrays(kind), types))
+    elif kind.steps[-1].kind == "vjp":  # a cotangent has the shape of its argument
+        return tuple(types[place] for place in kind.steps[-1].wrt), None
+    found = result_of(computed(kind).function, types, captured=True)
+    return tuple(map(spec_of_result, found)), structure
+
+
 class NumPyOp(Op):
     """A NumPy function of ``OperationKind``, or one of its derivatives.
 
@@ -112,8 +167,7 @@ class NumPyOp(Op):
         """Apply to variables; the results have the structure of the function's own."""
         op, arrays = self, list(args)
         if self.arguments is None:
-            arguments, arrays = ArgumentTree.of((args, kwargs), _is_array)
-            op = self._of(arguments)
+            op, arrays = self._of(args, kwargs)
         node = op.make_node(*arrays)
         structure = op.results_of(node)[1]
         for place, out in enumerate(node.outputs if name else ()):
@@ -125,8 +179,8 @@ class NumPyOp(Op):
     def make_node(self, *inputs: Any) -> Apply:
         """The application to variables that are arguments one by one."""
         if self.arguments is None:
-            arguments, arrays = ArgumentTree.of((inputs, {}), _is_array)
-            return self._of(arguments).make_node(*arrays)
+            op, arrays = self._of(inputs, {})
+            return op.make_node(*arrays)
         variables = [pt.as_tensor_variable(x) for x in inputs]
         for x in variables:
             if not isinstance(x.type, TensorType) or x.type.numpy_dtype.kind not in "biufc":
@@ -138,8 +192,14 @@ class NumPyOp(Op):
         ]
         return Apply(self, variables, outs)
 
-    def _of(self, arguments: ArgumentTree) -> NumPyOp:
-        return NumPyOp(self.function, arguments, self.steps, self.jit, self.parallel)
+    def _of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[NumPyOp, list[Any]]:
+        """The Op of arguments of this structure, and the arrays in them."""
+        leaves, structure = tree_flatten((args, kwargs))
+        name = self.function.__name__
+        fixed = [None if _is_array(x) else FixedArgument.of(x, name) for x in leaves]
+        arguments = ArgumentTree(structure, tuple(fixed))
+        op = NumPyOp(self.function, arguments, self.steps, self.jit, self.parallel)
+        return op, [x for x in leaves if _is_array(x)]
 
     def _derivative(self, step: DerivativeStep) -> NumPyOp:
         return NumPyOp(self.function, self.arguments, (*self.steps, step), self.jit, self.parallel)

@@ -26,8 +26,7 @@ from pytensor.link.numba.dispatch.basic import (
     register_funcify_and_cache_key,
 )
 
-from calque.runtime.bridges.flat_functions import computed
-from calque.runtime.bridges.pytensor import NumPyOp, types_of
+from calque.runtime.bridges.pytensor import NumPyOp, computed, types_of
 from calque.runtime.call import kernel_source
 from calque.runtime.transformed import Transformed
 from calque.runtime.version import __version__

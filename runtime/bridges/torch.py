@@ -8,7 +8,7 @@ memory with NumPy's arrays; a result has memory of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,12 @@ except ModuleNotFoundError as error:
 from torch.utils import _pytree as torch_trees
 
 from calque.runtime.bridges import torch_compiled
-from calque.runtime.bridges.leaf_functions import of_tree
+from calque.runtime.bridges.leaf_functions import (
+    ArgumentTree,
+    FixedArgument,
+    name_of,
+    of_leaves,
+)
 from calque.runtime.bridges.torch_arrays import why_no_array
 from calque.runtime.bridges.torch_function import applied
 from calque.runtime.bridges.torch_operations import TensorOperation
@@ -63,8 +68,7 @@ class TensorFunction:
 
     def __init__(self, function: Callable[..., Any], jit: bool):
         self.function, self.jit = function, jit
-        own = getattr(function, "__name__", type(function).__name__)
-        self.name = own if own.isidentifier() else "function"
+        self.name = name_of(function)
         self._operations: dict[Any, TensorOperation] = {}
         self._of_leaves: dict[Any, TensorOperation] = {}  # of arguments in a row, by their kinds
         functools.update_wrapper(self, function, updated=())
@@ -94,35 +98,30 @@ class TensorFunction:
         if not kwargs and all(kinds):
             found = self._of_leaves.get(kinds)
             if found is None:
-                found = TensorOperation(self.function, kinds, self.name, self.jit)
+                structure = pytrees.flatten((args, kwargs))[1]
+                found = self.operation_of(structure, kinds, args)
                 found = self._of_leaves.setdefault(kinds, found)
             return found, args
         leaves, structure = pytrees.flatten((args, kwargs))
         leaves = [_as_tensor(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
         kinds = tuple(map(kind_of, leaves))
-        constants = tuple(None if kind else x for x, kind in zip(leaves, kinds, strict=True))
-        operation = self.operation_of(structure, kinds, constants)
+        operation = self.operation_of(structure, kinds, leaves)
         return operation, [x for x, kind in zip(leaves, kinds, strict=True) if kind]
 
     def operation_of(
-        self, structure: Any, kinds: tuple[str, ...], constants: tuple[Any, ...]
+        self, structure: Any, kinds: tuple[str, ...], leaves: Sequence[Any]
     ) -> TensorOperation:
-        """The operation for a tree of arguments; ``constants`` are its leaves of no kind."""
-        try:
-            found = self._operations.get((structure, kinds, constants))
-        except TypeError:
-            wrong = next(x for x in constants if not _has_hash(x))
-            raise TypeError(
-                f"{self.name}: an argument is {type(wrong).__name__}, which is neither a tensor "
-                "nor a number nor a constant with a hash. Instead: pass tensors, numbers, texts, "
-                "and trees of them"
-            ) from None
+        """The operation for a tree of arguments; those of its leaves of no kind are constants."""
+        pairs = zip(leaves, kinds, strict=True)
+        fixed = [None if kind else FixedArgument.of(x, self.name) for x, kind in pairs]
+        arguments = ArgumentTree(structure, tuple(fixed))
+        found = self._operations.get((arguments, kinds))
         if found is None:
-            places = tuple(k for k, kind in enumerate(kinds) if kind)
-            function = of_tree(self.function, structure, places, constants)
             some = tuple(kind for kind in kinds if kind)
-            found = TensorOperation(function, some, self.name, self.jit)
-            found = self._operations.setdefault((structure, kinds, constants), found)
+            copied = [kind == "Tensor" for kind in some]
+            function = of_leaves(self.function, arguments, copied, self.name)
+            found = TensorOperation(function, some, self.jit)
+            found = self._operations.setdefault((arguments, kinds), found)
         return found
 
     def _in_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -172,11 +171,3 @@ def _described(leaf: Any, number: int) -> Any:
     if isinstance(leaf, (bool, int, float)):
         return type(leaf)
     return leaf
-
-
-def _has_hash(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

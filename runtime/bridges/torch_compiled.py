@@ -64,8 +64,7 @@ def record_of(wrapped: Any, tree: Any, described: tuple[Any, ...]) -> str:
     places, structure = pytrees.flatten(tree)
     leaves = [described[k] for k in places]
     kinds = tuple([_kind(x, wrapped) for x in leaves])
-    constants = tuple([None if kind else x for x, kind in zip(leaves, kinds, strict=True)])
-    operation = wrapped.operation_of(structure, kinds, constants)
+    operation = wrapped.operation_of(structure, kinds, leaves)
     types = tuple([_type(x) for x, kind in zip(leaves, kinds, strict=True) if kind])
     found, results = pytrees.flatten(result_tree(operation, types))
     op = custom_op_of(operation, len(found))

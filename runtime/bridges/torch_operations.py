@@ -6,45 +6,37 @@ all nestings are. Operations know leaves only, arrays and numbers in a row.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from calque.runtime.api import jit, vmap
 from calque.runtime.bridges.leaf_functions import (
     Places,
-    pullback_of,
-    pushforward_of,
-    with_gradient_of,
-    with_own_arrays,
+    batched,
+    cotangent,
+    tangent,
+    transformed,
+    with_gradient,
 )
 from calque.runtime.bridges.torch_arrays import array_of, tensor_of
 from calque.runtime.bridges.torch_results import Type, result_types
-from calque.runtime.transformed import Transformed
 from calque.transpiler.ir import pytrees
 
 
 class TensorOperation:
     """A function of arrays and numbers, by ``kinds``: "Tensor", "float", "int", "bool".
 
-    ``function`` is plain NumPy, which calque reads; its result is a tree of arrays and numbers.
-    ``compiled``: Numba compiles it.
+    ``function`` is plain NumPy, which calque reads, and leaves its arguments as they are; its
+    result is a tree of arrays and numbers. ``compiled``: Numba compiles it.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], kinds: tuple[str, ...], name: str, compiled: bool
-    ):
-        self.function, self.kinds, self.name = function, kinds, name
-        self.compiled = compiled
+    def __init__(self, function: Callable[..., Any], kinds: tuple[str, ...], compiled: bool):
+        self.function, self.kinds, self.compiled = function, kinds, compiled
+        self.name: str = function.__name__
         self._made: dict[Any, Any] = {}
-        arrays = frozenset(k for k, kind in enumerate(kinds) if kind == "Tensor")
-        own = with_own_arrays(function, arrays)
-        own.__name__ = name
-        numba = compiled and importlib.util.find_spec("numba") is not None
-        self.call: Callable[..., Any] = jit(own) if numba else Transformed("identity", own)
+        self.call = transformed(function, compiled)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The value that is kept under a key, made when it is first asked for."""
@@ -77,30 +69,24 @@ class TensorOperation:
         """The only result, a number, and its gradients by the leaves ``wanted``."""
 
         def make() -> TensorOperation:
-            function = with_gradient_of(self.function, len(self.kinds), wanted)
-            return TensorOperation(function, self.kinds, f"{self.name}_grad", self.compiled)
+            function = with_gradient(self.function, len(self.kinds), wanted, 0)
+            return TensorOperation(function, self.kinds, self.compiled)
 
         made: TensorOperation = self.once(("with gradient", wanted), make)
         return made
 
     def pullback(self, wanted: Places, given: Places) -> TensorOperation:
         """Cotangents of the leaves ``wanted``, by those of the results ``given``, at the end."""
-
-        def make() -> TensorOperation:
-            function = pullback_of(self.function, len(self.kinds), wanted, given)
-            return OperationPullback(self, function, len(given), wanted)
-
-        made: TensorOperation = self.once(("pullback", wanted, given), make)
+        made: TensorOperation = self.once(
+            ("pullback", wanted, given), lambda: OperationPullback(self, wanted, given)
+        )
         return made
 
     def pushforward(self, wanted: Places, given: Places) -> TensorOperation:
         """Tangents of the results ``given``, by those of the leaves ``wanted``, at the end."""
-
-        def make() -> TensorOperation:
-            function = pushforward_of(self.function, len(self.kinds), wanted, given)
-            return OperationPushforward(self, function, len(wanted), given)
-
-        made: TensorOperation = self.once(("pushforward", wanted, given), make)
+        made: TensorOperation = self.once(
+            ("pushforward", wanted, given), lambda: OperationPushforward(self, wanted, given)
+        )
         return made
 
     def batched(self, mapped: tuple[bool, ...]) -> TensorOperation:
@@ -114,9 +100,9 @@ class TensorOperation:
 class OperationPullback(TensorOperation):
     """The vector-Jacobian product of an operation."""
 
-    def __init__(self, of: TensorOperation, function: Any, cotangents: int, wanted: Places):
-        kinds = (*of.kinds, *["Tensor"] * cotangents)
-        super().__init__(function, kinds, f"{of.name}_vjp", of.compiled)
+    def __init__(self, of: TensorOperation, wanted: Places, given: Places):
+        function = cotangent(of.function, len(of.kinds), wanted, given)
+        super().__init__(function, (*of.kinds, *["Tensor"] * len(given)), of.compiled)
         self.wanted = wanted
 
     def results(self, types: tuple[Type, ...]) -> list[Type]:
@@ -127,9 +113,9 @@ class OperationPullback(TensorOperation):
 class OperationPushforward(TensorOperation):
     """The Jacobian-vector product of an operation."""
 
-    def __init__(self, of: TensorOperation, function: Any, tangents: int, given: Places):
-        kinds = (*of.kinds, *["Tensor"] * tangents)
-        super().__init__(function, kinds, f"{of.name}_jvp", of.compiled)
+    def __init__(self, of: TensorOperation, wanted: Places, given: Places):
+        function = tangent(of.function, len(of.kinds), wanted, given)
+        super().__init__(function, (*of.kinds, *["Tensor"] * len(wanted)), of.compiled)
         self.of, self.given = of, given
 
     def results(self, types: tuple[Type, ...]) -> list[Type]:
@@ -143,8 +129,7 @@ class BatchedOperation(TensorOperation):
 
     def __init__(self, of: TensorOperation, mapped: tuple[bool, ...]):
         axes = tuple(0 if each else None for each in mapped)
-        function = vmap(of.function, in_axes=axes)
-        super().__init__(function, of.kinds, f"{of.name}_vmap", of.compiled)
+        super().__init__(batched(of.function, len(axes), axes), of.kinds, of.compiled)
         self.of, self.mapped = of, mapped
 
     def results(self, types: tuple[Type, ...]) -> list[Type]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime.bridges.leaf_functions import result_of, spec_of_result
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import result_spec
 from calque.transpiler.errors import NeedsKnownValue
 from calque.transpiler.ir import pytrees
 
@@ -86,8 +86,8 @@ def result_tree(operation: Any, types: Types) -> Any:
 
     def make() -> Any:
         sized = all(map(_is_known, types))
-        found = result_spec(operation.function, tuple(map(_spec, types)), sized=sized)
-        return pytrees.tree_map(_spec_of_number, found)
+        found = result_of(operation.function, tuple(map(_spec, types)), sized=sized)
+        return pytrees.tree_map(spec_of_result, found)
 
     key = tuple((type(each), each) for each in types)  # True is no 1
     return operation.once(("result", key), make)
@@ -97,8 +97,3 @@ def _spec(each: Type) -> Any:
     if isinstance(each, tuple):
         return Spec(np.dtype(each[0]), each[1], isinstance(each[0], type))
     return Spec(np.dtype(each), (), True) if isinstance(each, type) else each
-
-
-def _spec_of_number(leaf: Any) -> Spec:
-    """The spec of a result, which may be a number that is known."""
-    return leaf if isinstance(leaf, Spec) else Spec(np.asarray(leaf).dtype, np.shape(leaf))
