@@ -34,6 +34,16 @@ Function = Callable[..., Any]
 Places = tuple[int, ...]
 
 _count = itertools.count(1)  # of written texts
+_NAMES = {  # that texts have in common: each is looked at once in a call
+    "__name__": __name__,
+    "np": np,
+    "jvp": jvp,
+    "vjp": vjp,
+    "vmap": vmap,
+    "jacobian": jacobian,
+    "tree_leaves": tree_leaves,
+    "tree_unflatten": tree_unflatten,
+}
 
 
 class Unshared(Transformed):
@@ -109,41 +119,42 @@ def name_of(function: Function) -> str:
 
 
 def of_leaves(
-    function: Function, arguments: ArgumentTree, copied: Sequence[bool], name: str | None = None
+    function: Function,
+    arguments: ArgumentTree,
+    copied: Sequence[bool],
+    name: str | None = None,
+    flat: bool = False,
 ) -> Function:
     """``function`` of the leaves in the tree of its arguments that are arrays, or may be.
 
     ``copied`` says which leaves are arrays, that it may store into or return; copies that are not
-    needed are not made. The result is the function's own.
+    needed are not made. The result is the function's own; with ``flat`` a tuple of its leaves, each
+    of which has memory of its own.
     """
     leaves = _numbered("x", len(copied))
     given = [f"np.copy({x})" if each else x for x, each in zip(leaves, copied)]
-    names: dict[str, Any] = {"function": function, "np": np}
+    names: dict[str, Any] = {"function": function}
     if arguments.are_flat():
-        body = [f"return function({', '.join(given)})"]
+        body, call = [], f"function({', '.join(given)})"
     else:
-        names |= {"filled": tree_unflatten, "structure": arguments.structure}
+        names["structure"] = arguments.structure
         rest, full = iter(given), []
         for place, each in enumerate(arguments.fixed):
             full.append(next(rest) if each is None else f"fixed_{place}")
             names |= {} if each is None else {f"fixed_{place}": each.value}
-        body = [
-            f"args, kwargs = filled(structure, [{', '.join(full)}])",
-            "return function(*args, **kwargs)",
-        ]
+        body = [f"args, kwargs = tree_unflatten(structure, [{', '.join(full)}])"]
+        call = "function(*args, **kwargs)"
+    leaves_of_result = f"tuple(np.copy(y) for y in tree_leaves({call}))"
+    body.append(f"return {leaves_of_result if flat else call}")
     return _defined(name or name_of(function), leaves, body, names)
 
 
-def selected(function: Function, count: int, outs: Places | None) -> Function:
-    """A tuple of some of the function's results, or of all; each has memory of its own."""
+def selected(function: Function, count: int, outs: Places) -> Function:
+    """A tuple of some of the function's results; each has memory of its own."""
     leaves = _numbered("x", count)
     body = [f"results = tree_leaves(function({', '.join(leaves)}))"]
-    if outs is None:
-        body.append("return tuple(np.copy(y) for y in results)")
-    else:
-        body.append(f"return {_tuple(f'np.copy(results[{i}])' for i in outs)}")
-    names = {"function": function, "tree_leaves": tree_leaves, "np": np}
-    return _defined(function.__name__, leaves, body, names)
+    body.append(f"return {_tuple(f'np.copy(results[{i}])' for i in outs)}")
+    return _defined(function.__name__, leaves, body, {"function": function})
 
 
 def tangent(function: Function, count: int, wanted: Places, outs: Places) -> Function:
@@ -175,8 +186,7 @@ def with_gradient(function: Function, count: int, wanted: Places, out: int) -> F
         f"_, pull, results = vjp(chosen, {moving}, has_aux=True)",
         "return tuple(np.copy(y) for y in (*results, *pull(1.0)))",
     ]
-    names = {"function": function, "tree_leaves": tree_leaves, "vjp": vjp, "np": np}
-    return _defined(f"{function.__name__}_grad", leaves, body, names)
+    return _defined(f"{function.__name__}_grad", leaves, body, {"function": function})
 
 
 def jacobian_matrices(
@@ -209,8 +219,7 @@ def batched(
     leaves = _numbered("x", count)
     many = f"vmap(function, in_axes={axes}, axis_size={size})"
     body = [f"return {many}({', '.join(leaves)})"]
-    names = {"function": function, "vmap": vmap}
-    return _defined(f"{function.__name__}_vmap", leaves, body, names)
+    return _defined(f"{function.__name__}_vmap", leaves, body, {"function": function})
 
 
 def _derivative(
@@ -234,9 +243,8 @@ def _derivative(
         *use,
         "return tuple(np.copy(each) for each in made)",
     ]
-    names = {"function": function, "tree_leaves": tree_leaves, "np": np}
-    names |= {"jvp": jvp, "vjp": vjp, "jacobian": jacobian}
-    return _defined(f"{function.__name__}_{kind}", [*leaves, *more], body, names)
+    name = f"{function.__name__}_{kind}"
+    return _defined(name, [*leaves, *more], body, {"function": function})
 
 
 def _numbered(letter: str, count: int) -> list[str]:
@@ -252,13 +260,14 @@ def _defined(
     name: str, parameters: Sequence[str], body: Sequence[str], names: dict[str, Any]
 ) -> Function:
     """The function of this body; its source is where ``inspect`` looks for it, while it lives."""
-    if name in {*names, *dir(builtins), *keyword.kwlist}:
+    if name in {*names, *_NAMES, *dir(builtins), *keyword.kwlist}:
         name = f"{name}_"
-    text = "\n    ".join([f"def {name}({', '.join(parameters)}):", *body]) + "\n"
+    inner = [f"def {name}({', '.join(parameters)}):", *[f"    {line}" for line in body]]
+    text = "\n    ".join([f"def make({', '.join(names)}):", *inner, f"return {name}"]) + "\n"
     file = f"<calque bridge {next(_count)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    namespace = {"__name__": __name__, **names}
-    exec(compile(text, file, "exec"), namespace)
-    found: Function = namespace[name]
+    made: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), _NAMES, made)
+    found: Function = made["make"](**names)
     weakref.finalize(found.__code__, linecache.cache.pop, file, None).atexit = False
     return found

@@ -22,7 +22,6 @@ from calque.runtime.bridges.leaf_functions import (
     cotangent,
     of_leaves,
     result_of,
-    selected,
     spec_of_result,
     tangent,
     transformed,
@@ -108,17 +107,17 @@ class OperationKind(NamedTuple):
 @functools.lru_cache(maxsize=512)
 def computed(kind: OperationKind) -> Transformed:
     """The function of arrays that an operation runs."""
-    found = selected(_of_arrays(kind), kind.arguments.fixed.count(None), None)
+    found = _of_arrays(kind, flat=True)
     for step in kind.steps:
         derive = cotangent if step.kind == "vjp" else tangent
         found = derive(found, step.inputs, step.wrt, step.of)
     return transformed(found, kind.jit, parallel="auto" if kind.parallel else False)
 
 
-def _of_arrays(kind: OperationKind) -> Callable[..., Any]:
-    """The user's function of arrays alone."""
+def _of_arrays(kind: OperationKind, flat: bool) -> Callable[..., Any]:
+    """The user's function of arrays alone; ``flat``: its result is a tuple of arrays."""
     copied = [True] * kind.arguments.fixed.count(None)
-    return of_leaves(kind.function.function, kind.arguments, copied)
+    return of_leaves(kind.function.function, kind.arguments, copied, flat=flat)
 
 
 @functools.lru_cache(maxsize=512)
@@ -128,7 +127,7 @@ def results(
     """The types of an operation's results, and the structure of the user's result."""
     structure = None
     if not kind.steps:  # a list whose length the data decide is refused here
-        structure = tree_structure(result_of(_of_arrays(kind), types))
+        structure = tree_structure(result_of(_of_arrays(kind, flat=False), types))
     elif kind.steps[-1].kind == "vjp":  # a cotangent has the shape of its argument
         return tuple(types[place] for place in kind.steps[-1].wrt), None
     found = result_of(computed(kind).function, types, captured=True)
