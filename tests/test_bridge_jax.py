@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,8 +27,15 @@ X = np.linspace(0.1, 1.0, 4)
 BATCH = np.stack([X, 2.0 * X])
 
 
+@pytest.fixture(autouse=True)
+def single_precision() -> Iterator[None]:
+    """JAX's own default, whatever other tests of this process have set."""
+    with jax.enable_x64(False) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(False):
+        yield
+
+
 @pytest.fixture(params=[False, True], ids=["float32", "x64"])
-def x64(request: pytest.FixtureRequest):
+def x64(request: pytest.FixtureRequest, single_precision: None):
     with jax.enable_x64(request.param) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(request.param):
         yield request.param
 

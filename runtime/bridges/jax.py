@@ -51,8 +51,8 @@ def wrap(f: Callable[..., Any], jit: bool = True) -> Callable[..., Any]:
     ``jit``: calque compiles the programs by Numba, where Numba is installed.
 
     >>> import jax
-    >>> jax.grad(wrap(lambda x: x**3))(2.0)
-    Array(12., dtype=float32, weak_type=True)
+    >>> float(jax.grad(wrap(lambda x: x**3))(2.0))
+    12.0
     """
     checked("wrap", fun=f)
     kernels = fitting(flag, jit, "wrap", "jit")
