@@ -381,3 +381,22 @@ def test_errors_are_those_of_either():
         seen.append(fn.cache_info().answered)
         fn.wait()
     assert seen == ["numpy", "kernels"]
+
+
+def test_the_answer_is_written_before_kernels_are_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the interpreter: the first answer would wait for passes that it does not need."""
+    from calque.runtime.tiers.numpy_first import NumPyFirst
+
+    ready: list[bool] = []
+    begin = NumPyFirst._begin
+
+    def watched(self, *args):
+        ready.append(any(plan.programs for plan in self.plain.plans.values()))
+        begin(self, *args)
+
+    monkeypatch.setattr(NumPyFirst, "_begin", watched)
+    f = calque.jit(lambda x: np.sum(np.sin(x) * x), first="numpy")
+    x = np.linspace(0.0, 1.0, 5)
+    assert np.isclose(f(x), np.sum(np.sin(x) * x))
+    assert ready == [True]
+    f.wait()

@@ -30,7 +30,11 @@ Wanted = list[tuple[KernelCache, tuple[Any, ...]]]
 
 
 class _NumPyAnswers(Exception):
-    """There are no kernels for a call yet."""
+    """There are no kernels for a call yet; ``begin`` has them made."""
+
+    def __init__(self, begin: Callable[[], None] | None = None):
+        super().__init__()
+        self.begin = begin
 
 
 class _ToRead(Exception):
@@ -52,8 +56,8 @@ class NumPyFirst(Dispatcher):
             program, leaves = self.find(args, kwargs, self.make_aside)
             self.account.answered = "kernels"
             return self._by_kernels(program, leaves, args, kwargs)
-        except _NumPyAnswers:
-            return self._by_numpy(args, kwargs)
+        except _NumPyAnswers as answers:
+            return self._by_numpy(args, kwargs, answers.begin)
 
     def clear(self) -> None:
         """Forget all programs, and what is being made."""
@@ -84,8 +88,7 @@ class NumPyFirst(Dispatcher):
             raise _NumPyAnswers
         if not self.read_ahead(request, full):
             return  # more must be known: the key is another
-        self._begin(key, lambda: self._make_kernels(request, key))
-        raise _NumPyAnswers
+        raise _NumPyAnswers(lambda: self._begin(key, lambda: self._make_kernels(request, key)))
 
     def _make_kernels(self, request: Request, key: tuple[Plan, Any]) -> None:
         """All that is left to do once the function is read."""
@@ -171,8 +174,19 @@ class NumPyFirst(Dispatcher):
         except compiling_process.CompilerLost as error:
             self._leave(key, str(error))
 
-    def _by_numpy(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _by_numpy(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        begin: Callable[[], None] | None = None,
+    ) -> Any:
+        """NumPy's answer; its text is made before ``begin``, which shares the interpreter."""
         self.account.answered = "numpy"
+        if begin is not None:
+            try:
+                self.plain.find(args, kwargs)
+            finally:
+                begin()
         if self.account.unsaid:
             unsaid, self.account.unsaid = self.account.unsaid, ()
             self.warn(unsaid)
