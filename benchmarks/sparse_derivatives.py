@@ -74,29 +74,24 @@ def line_casadi(u):
 
 def torus(u):
     """A Brusselator of two fields on a square that closes on itself."""
-    side = round((u.shape[0] / 2) ** 0.5)
-    a, b = u[: side * side].reshape(side, side), u[side * side :].reshape(side, side)
-
-    def spread(z):
-        around = np.roll(z, 1, 0) + np.roll(z, -1, 0) + np.roll(z, 1, 1) + np.roll(z, -1, 1)
-        return 0.02 * (around - 4.0 * z)
-
-    grown = a**2 * b
-    rates = (1.0 + grown - 4.4 * a + spread(a), 3.4 * a - grown + spread(b))
-    return np.concatenate([rates[0].ravel(), rates[1].ravel()])
+    return _torus(np, u)
 
 
 def torus_jax(u):
+    return _torus(jnp, u)
+
+
+def _torus(xp, u):
     side = round((u.shape[0] / 2) ** 0.5)
     a, b = u[: side * side].reshape(side, side), u[side * side :].reshape(side, side)
 
     def spread(z):
-        around = jnp.roll(z, 1, 0) + jnp.roll(z, -1, 0) + jnp.roll(z, 1, 1) + jnp.roll(z, -1, 1)
+        around = xp.roll(z, 1, 0) + xp.roll(z, -1, 0) + xp.roll(z, 1, 1) + xp.roll(z, -1, 1)
         return 0.02 * (around - 4.0 * z)
 
     grown = a**2 * b
     rates = (1.0 + grown - 4.4 * a + spread(a), 3.4 * a - grown + spread(b))
-    return jnp.concatenate([rates[0].ravel(), rates[1].ravel()])
+    return xp.concatenate([rates[0].ravel(), rates[1].ravel()])
 
 
 def torus_casadi(u):
@@ -129,17 +124,18 @@ def rosenbrock_casadi(x):
 
 def chain(x):
     """Springs between neighbours, and next ones, of a chain in space: energies."""
-    p = x.reshape(-1, 3)
-    near, far = p[1:] - p[:-1], p[2:] - p[:-2]
-    lengths, spans = np.sqrt(np.sum(near**2, axis=1)), np.sqrt(np.sum(far**2, axis=1))
-    return np.sum((lengths - 1.0) ** 2) + 0.3 * np.sum((spans - 1.8) ** 2)
+    return _chain(np, x)
 
 
 def chain_jax(x):
+    return _chain(jnp, x)
+
+
+def _chain(xp, x):
     p = x.reshape(-1, 3)
     near, far = p[1:] - p[:-1], p[2:] - p[:-2]
-    lengths, spans = jnp.sqrt(jnp.sum(near**2, axis=1)), jnp.sqrt(jnp.sum(far**2, axis=1))
-    return jnp.sum((lengths - 1.0) ** 2) + 0.3 * jnp.sum((spans - 1.8) ** 2)
+    lengths, spans = xp.sqrt(xp.sum(near**2, axis=1)), xp.sqrt(xp.sum(far**2, axis=1))
+    return xp.sum((lengths - 1.0) ** 2) + 0.3 * xp.sum((spans - 1.8) ** 2)
 
 
 def chain_casadi(x):
@@ -159,17 +155,18 @@ def _observations(size):
 
 def bundle(x):
     """The reprojection errors of bundle adjustment: cameras of 11 numbers, points of 3."""
-    cameras, points, camera, point = _observations(x.shape[0])
-    c = x[: 11 * cameras].reshape(cameras, 11)[camera]
-    p = x[11 * cameras : 11 * cameras + 3 * points].reshape(points, 3)[point]
-    return _projected(np, c, p)
+    return _projected(np, *_seen(x))
 
 
 def bundle_jax(x):
+    return _projected(jnp, *_seen(x))
+
+
+def _seen(x):
+    """The camera and the point of each observation."""
     cameras, points, camera, point = _observations(x.shape[0])
     c = x[: 11 * cameras].reshape(cameras, 11)[camera]
-    p = x[11 * cameras : 11 * cameras + 3 * points].reshape(points, 3)[point]
-    return _projected(jnp, c, p)
+    return c, x[11 * cameras : 11 * cameras + 3 * points].reshape(points, 3)[point]
 
 
 def _projected(xp, c, p):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import textwrap
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,7 @@ from core_eval import evaluate
 import calque
 import calque.transpiler.primitives  # noqa: F401
 from calque.transpiler.codegen.numpy.emit import emit_function, emit_module
-from calque.transpiler.codegen.text.layout import at_most, to_text, wrapped
+from calque.transpiler.codegen.text.layout import at_most, to_text
 from calque.transpiler.codegen.text.spelling import fill, literal, name, without_quotes
 from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
@@ -445,22 +443,6 @@ def test_precedence_is_the_trees_affair() -> None:
     inner = fill("{0} - {1}", [name("a"), name("b")]).value
     assert to_text(fill("{0} ** {1}", [literal(-2.0), inner])).strip() == "(-2.0) ** (a - b)"
     assert to_text(fill("{0} - {1}", [inner, inner])).strip() == "a - b - (a - b)"
-
-
-def test_long_lines_break_at_brackets_and_operators() -> None:
-    line = "    value = " + " + ".join(f"weight_{c} * np.exp(argument_{c})" for c in "abcdef")
-    broken = wrapped(line)
-    assert all(len(one) <= 100 for one in broken)
-    compile("\n".join(one.removeprefix("    ") for one in broken), "broken", "exec")
-
-
-@pytest.mark.parametrize("depth", [0, 4, 8])
-def test_long_lines_cut_no_name(depth: int) -> None:
-    names = [f"a_name_of_{'very_' * k}many_words" for k in range(1, 16)]
-    for right in (", ".join(names[::-1]), f"f({', '.join(names)})"):
-        line = f"{', '.join(names)} = {right}"
-        broken = "\n".join(wrapped("    " * depth + line))
-        assert ast.dump(ast.parse(textwrap.dedent(broken))) == ast.dump(ast.parse(line))
 
 
 def test_a_name_python_cannot_write_is_replaced() -> None:

@@ -169,7 +169,7 @@ class NumbaMissing(CalqueError, ImportError):
 
 
 class FrameworkMissing(CalqueError, ImportError):
-    """A bridge of ``calque.bridges`` is asked for, and its framework cannot be imported."""
+    """A bridge, or ``calque.sparse``, leads to a library that is not installed."""
 
 
 class MixedDevices(CalqueError, TypeError):

@@ -243,10 +243,10 @@ def _pattern(program: LeafProgram, out: int | None, into: int | None, size: tupl
 
 
 def _one_result(function: Callable[..., Any], out: int, into: int) -> Callable[..., Any]:
-    """One result of ``function``, with the leaf that it is differentiated by first."""
+    """One result of ``function``, and no aux; the leaf that it is differentiated by comes first."""
 
     def one(x: Any, *others: Any) -> Any:
-        return function(*others[:into], x, *others[into:])[out]
+        return function(*others[:into], x, *others[into:])[out], None
 
     return one
 

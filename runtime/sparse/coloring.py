@@ -133,6 +133,9 @@ def _greedy(pattern: SparsityPattern, mode: str) -> ColoredPattern:
 
 def colored_symmetric(pattern: SparsityPattern) -> ColoredPattern:
     """A Hessian's pattern with the colours of a star colouring."""
+    if pattern.shape[0] != pattern.shape[1]:
+        have = " x ".join(map(str, pattern.shape))
+        raise ValueError(f"the pattern of a Hessian is square, and this one is {have}")
     pattern = pattern.symmetric()
     if (striped := _striped(pattern, "symmetric")) is not None:
         return striped

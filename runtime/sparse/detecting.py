@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.call.argument_keys import integers_of, sizes_of
+from calque.runtime.call.arguments import private_copies
 from calque.runtime.call.plans import capture_sizes
 from calque.runtime.sparse.patterns import SparsityPattern
 from calque.runtime.sparse.programs import cotangents_of, tangents_of
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, result_spec
-from calque.runtime.trees import tree_map
+from calque.runtime.trees import tree_leaves, tree_map
 from calque.transpiler.errors import CustomRuleError, NotDifferentiable
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.ir import pytrees
@@ -61,30 +62,40 @@ class Detected:
 def detect(
     function: Callable[..., Any], args: Sequence[Any], argnums: Sequence[int], fixed: bool = True
 ) -> Detected:
-    """The pattern of the Jacobian of ``function`` by the arguments of these numbers.
+    """The pattern of the Jacobian of the first result of ``function``, by these arguments.
 
-    A row for each number of the result, a column for each number of those arguments, both in the
-    order of ``ravel_pytree``. What is followed is the program that gives tangents (cotangents,
-    where the function has no forward mode), so rules of the user's count. The pattern holds for all
-    values of floats among the arguments, in these sizes; integers, booleans and what the function
-    captures are taken as they are now, or, unless ``fixed``, for unknown, too. Warns of operations
-    with too large an answer, and raises SparsityUndecided where sizes depend on what is unknown.
+    ``function`` returns a pair ``(value, aux)``; ``argnums`` are the arguments' numbers. There is a
+    row for each number of the value, a column for each number of those arguments, both in the order
+    of ``ravel_pytree``. What is followed is the program that gives tangents (cotangents, where the
+    function has no forward mode), so rules of the user's count. The pattern holds for all values of
+    floats among the arguments, in these sizes; integers, booleans and what the function captures
+    are taken as they are now, or, unless ``fixed``, for unknown, too. Warns of operations with too
+    large an answer, and raises SparsityUndecided where sizes depend on what is unknown.
     """
     chosen = tuple(args[k] for k in argnums)
     try:
         zeros = tree_map(lambda x: np.zeros(np.shape(x), np.asarray(x).dtype), chosen)
         return _follow(tangents_of(function, argnums), zeros, args, fixed, None)
     except (NotDifferentiable, CustomRuleError):
-        zeros = tree_map(_zeros_of, result_spec(function, tuple(args), sized=True))
+        zeros = value_like(function, args)
         return _follow(cotangents_of(function, argnums), zeros, args, fixed, "reverse")
 
 
-def _zeros_of(spec: Any) -> Any:
-    """A result of this type."""
-    is_spec = isinstance(spec, Spec)
-    return (
-        np.zeros([int(d) for d in spec.dims], spec.dtype) if is_spec else np.zeros(np.shape(spec))
-    )
+def value_like(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """A value in the structure, the sizes and the types of what ``function`` returns.
+
+    ``function`` returns a pair ``(value, aux)``. It is called only where types leave sizes open.
+    """
+
+    @functools.wraps(function)
+    def value(*args: Any) -> Any:
+        return function(*args)[0]
+
+    found = result_spec(value, tuple(args), sized=True)
+    specs = [leaf for leaf in tree_leaves(found) if isinstance(leaf, Spec)]
+    if not all(isinstance(size, int) for spec in specs for size in spec.dims):
+        return function(*private_copies(args))[0]
+    return tree_map(lambda x: np.zeros(x.dims, x.dtype) if isinstance(x, Spec) else x, found)
 
 
 def _follow(
@@ -141,7 +152,7 @@ def _results(detection: Detection, function: Function) -> tuple[ReachedInputs, b
         return len(seen) - 1
 
     order = pytrees.flatten(map_tree(number, function.result))[0]
-    results, inputs = [seen[k] for k in order], detection.inputs
+    results, inputs = [seen[k] for k in order if seen[k] is not None], detection.inputs
     reach = [r if isinstance(r, ReachedInputs) else none(np.shape(r), inputs) for r in results]
     is_complex = any(isinstance(a, Var) and a.type.dtype.kind == "c" for a in atoms)
     parts = [r.reshaped((r.size,)) for r in reach] or [none((0,), inputs)]

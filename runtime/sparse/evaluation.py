@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.api import jit
-from calque.runtime.call.arguments import private_copies
 from calque.runtime.sparse import programs
 from calque.runtime.sparse.coloring import ColoredPattern
-from calque.runtime.sparse.detecting import Detected
-from calque.runtime.sparse.patterns import SparsityPattern
-from calque.runtime.spec import Spec
-from calque.runtime.transformed import result_spec
+from calque.runtime.sparse.detecting import Detected, value_like
+from calque.runtime.sparse.patterns import SparsityPattern, scipys
 from calque.runtime.trees import tree_leaves, tree_structure, tree_unflatten
 
 Make = Callable[[Sequence[Any]], tuple[ColoredPattern, Detected | None]]
@@ -59,6 +54,7 @@ class SparseDerivative:
         self.function, self.argnums = function, argnums  # which gives (value, aux)
         self._made = make
         self._format, self._chunk_size, self._gives = format, chunk_size, gives
+        self._is_alone = gives is matrix_alone
         self._prepare(args)
 
     @property
@@ -79,17 +75,22 @@ class SparseDerivative:
     def _prepare(self, args: Sequence[Any]) -> Prepared:
         coloring, detected = self._made(args)
         chosen = tuple(args[k] for k in self.argnums)
+        reverse = coloring.mode == "reverse"
+        if coloring.mode == "symmetric" and detected is not None:
+            reverse = detected.mode == "reverse"  # by cotangents the entries are the same
+        value = value_like(self.function, args) if reverse or detected is None else None
         if detected is None:  # the pattern is the caller's
-            _check_size(coloring.sparsity, without_aux(self.function), args, chosen)
-        by, like = programs.by_tangents, chosen
-        if coloring.mode == "reverse":
-            by, like = programs.by_cotangents, self.function(*private_copies(args))[0]
-        colors = _in_structure(coloring.colors, like)
-        numbers = _in_rows(coloring.num_colors, self._chunk_size)
-        with_value = self._gives is not matrix_alone
-        entries = by(self.function, self.argnums, colors, numbers, coloring.places, with_value)
-        name = getattr(self.function, "__name__", "")
-        entries.__name__ = f"{name if name.isidentifier() else 'sparse'}_entries"
+            _check_size(coloring.sparsity, value, chosen)
+        colors = _in_structure(coloring.colors, value if reverse else chosen)
+        if not reverse:
+            colors = dict(zip(programs.names_of(self.function, self.argnums), colors, strict=True))
+        all_colors = _in_rows(coloring.num_colors, self._chunk_size)
+        by = programs.by_cotangents if reverse else programs.by_tangents
+        size = all_colors.size * coloring.sparsity.shape[int(coloring.mode == "reverse")]
+        entries = by(
+            *(self.function, self.argnums, colors, all_colors, coloring.places, size),
+            with_value=not self._is_alone,
+        )
         self._now = made = Prepared(coloring, detected, _kinds(args), jit(entries))
         return made
 
@@ -104,15 +105,14 @@ class SparseDerivative:
 
     def computed(self, args: Sequence[Any]) -> tuple[Any, Any, Any]:
         """The matrix as compressed sparse rows, and the value and aux of the function."""
-        from scipy.sparse import csr_array
-
         now = self._now  # another thread may prepare it for other sizes
         if not now.serves(args):
             now = self._prepare(args)
-        (value, aux), data = now.program(*args)
+        found = now.program(*args)
+        (value, aux), data = ((None, None), found) if self._is_alone else found
         pattern = now.coloring.sparsity
         indices, starts = pattern.indices.copy(), pattern.indptr.copy()  # SciPy changes some
-        matrix = csr_array((data, indices, starts), shape=pattern.shape)
+        matrix = scipys().csr_array((data, indices, starts), shape=pattern.shape)
         matrix.has_canonical_format = True
         return matrix, value, aux
 
@@ -126,30 +126,15 @@ def matrix_alone(matrix: Any, value: Any, aux: Any) -> Any:
     return matrix
 
 
-def without_aux(pair: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that gives the first of the two things that ``pair`` gives."""
-
-    @functools.wraps(pair)
-    def first(*args: Any) -> Any:
-        return pair(*args)[0]
-
-    return first
-
-
 def _kinds(args: Sequence[Any]) -> tuple[Any, ...]:
     """The structure of arguments, and the sizes of their leaves."""
     shapes = tuple(np.shape(leaf) for leaf in tree_leaves(tuple(args)))
     return tree_structure(tuple(args)), shapes
 
 
-def _check_size(
-    pattern: SparsityPattern, function: Callable[..., Any], args: Sequence[Any], chosen: Any
-) -> None:
+def _check_size(pattern: SparsityPattern, value: Any, chosen: Any) -> None:
     """Raise ValueError if a pattern has not a row for each result, and a column for each input."""
-    spec = result_spec(function, tuple(args), sized=True)
-    leaves = tree_leaves(spec)
-    rows = sum(math.prod(map(int, x.dims)) if isinstance(x, Spec) else 1 for x in leaves)
-    columns = sum(np.size(leaf) for leaf in tree_leaves(chosen))
+    rows, columns = (sum(np.size(leaf) for leaf in tree_leaves(tree)) for tree in (value, chosen))
     if pattern.shape != (rows, columns):
         have = " x ".join(map(str, pattern.shape))
         raise ValueError(f"the pattern is {have}, and the derivative {rows} x {columns}")
@@ -168,6 +153,6 @@ def _in_structure(colors: Any, like: Any) -> Any:
     """The colours of all elements of a tree, in its structure."""
     leaves = tree_leaves(like)
     ends = np.cumsum([np.size(leaf) for leaf in leaves])
-    parts = np.split(np.asarray(colors), ends[:-1])
+    parts = np.split(np.asarray(colors), ends[:-1]) if leaves else []
     shaped = [part.reshape(np.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
     return tree_unflatten(tree_structure(like), shaped)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from calque.transpiler.errors import FrameworkMissing
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs
 
 _PICTURE = (24, 60)  # rows and columns of characters that a picture has at most
+
+
+def scipys() -> ModuleType:
+    """The module ``scipy.sparse``; raises FrameworkMissing where SciPy is not installed."""
+    try:
+        return importlib.import_module("scipy.sparse")
+    except ModuleNotFoundError as error:
+        message = "calque.sparse gives matrices of SciPy, which is not installed."
+        raise FrameworkMissing(message, hint="pip install scipy") from error
 
 
 class SparsityPattern:
@@ -34,11 +46,14 @@ class SparsityPattern:
         """
         if isinstance(matrix, SparsityPattern):
             return matrix
-        from scipy.sparse import coo_array
-
+        matrix = matrix if hasattr(matrix, "tocoo") else np.asarray(matrix)
+        if len(matrix.shape) != 2 or np.dtype(matrix.dtype).kind not in "biufc":
+            raise ValueError(
+                "a pattern is a matrix of booleans or numbers, and this an array of "
+                f"{matrix.dtype} with {len(matrix.shape)} dimensions"
+            )
+        coo_array = scipys().coo_array
         found = coo_array(matrix)
-        if len(found.shape) != 2:
-            raise ValueError(f"a pattern has two dimensions, and this array {len(found.shape)}")
         kept = np.asarray(found.data) != 0
         row, column = found.coords
         one = coo_array((kept[kept], (row[kept], column[kept])), shape=found.shape).tocsr()
@@ -86,10 +101,10 @@ class SparsityPattern:
 
     def to_scipy(self, format: str = "csr") -> Any:
         """The pattern as a boolean matrix of SciPy in this format."""
-        from scipy.sparse import csr_array
-
         ones = np.ones(self.nnz, dtype=bool)
-        return csr_array((ones, self.indices, self.indptr), shape=self.shape).asformat(format)
+        return (
+            scipys().csr_array((ones, self.indices, self.indptr), shape=self.shape).asformat(format)
+        )
 
     def spy(self, rows: int = _PICTURE[0], columns: int = _PICTURE[1]) -> str:
         """The pattern drawn with dots, in at most so many rows and columns of characters.

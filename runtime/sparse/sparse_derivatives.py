@@ -12,15 +12,15 @@ import numpy as np
 from calque.runtime.api import value_and_grad
 from calque.runtime.options import checked
 from calque.runtime.sparse.coloring import ColoredPattern, colored, colored_symmetric
-from calque.runtime.sparse.detecting import Detected, detect
-from calque.runtime.sparse.evaluation import SparseDerivative, matrix_alone, without_aux
+from calque.runtime.sparse.detecting import Detected, detect, value_like
+from calque.runtime.sparse.evaluation import SparseDerivative, matrix_alone
 from calque.runtime.sparse.patterns import SparsityPattern
-from calque.runtime.spec import Spec
-from calque.runtime.transformed import result_spec
 from calque.runtime.trees import tree_leaves
-from calque.transpiler.errors import NotDifferentiable
+from calque.transpiler.errors import DtypeError, NotDifferentiable
+from calque.transpiler.frontend.source import UNQUOTED
 
 Argnums = int | Sequence[int]
+UNQUOTED.add(__file__)
 
 
 def jacobian(
@@ -95,10 +95,9 @@ def hessian(
     """The function that gives the sparse Hessian of ``fun``, which returns a number.
 
     Its pattern is that of the gradient's Jacobian, its colours are those of a star colouring: fewer
-    than the Jacobian's, because of two symmetric entries one is computed.
-    Parameters, ``fun``, ``args``, ``argnums``, ``has_aux``,
-    ``chunk_size``, ``sparsity`` and ``format``, are those of
-    ``jacobian``, and so are warnings and errors.
+    than the Jacobian's, because of two symmetric entries one is computed. Parameters,
+    ``fun``, ``args``, ``argnums``, ``has_aux``, ``chunk_size``, ``sparsity`` and ``format``, are
+    those of ``jacobian``, and so are warnings and errors.
 
     >>> import numpy as np
     >>> x = np.array([1.0, 2.0, 3.0])
@@ -151,7 +150,7 @@ def jacobian_sparsity(
     ((3, 4), [0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 3])
     """
     pair, numbers = _taken("jacobian_sparsity", fun, args, argnums, has_aux)
-    return detect(without_aux(pair), args, numbers).pattern
+    return detect(pair, args, numbers).pattern
 
 
 def hessian_sparsity(
@@ -168,7 +167,7 @@ def hessian_sparsity(
     """
     pair, numbers = _taken("hessian_sparsity", fun, args, argnums, has_aux)
     _check_number("hessian_sparsity", pair, args)
-    return detect(without_aux(_gradient(pair, numbers)), args, numbers).pattern.symmetric()
+    return detect(_gradient(pair, numbers), args, numbers).pattern.symmetric()
 
 
 def jacobian_coloring(
@@ -324,11 +323,24 @@ def _taken(
     """The function with a pair ``(value, aux)`` for its result, and the arguments' numbers."""
     given = checked(owner, fun=fun, argnums=argnums, has_aux=has_aux)
     numbers = _numbers(owner, given["argnums"], len(args))
-    if any(np.iscomplexobj(leaf) for k in numbers for leaf in tree_leaves(args[k])):
-        raise NotDifferentiable(
-            f"{owner}: an argument is complex", hint="differentiate by its real and imaginary part"
-        )
+    for leaf in [leaf for k in numbers for leaf in tree_leaves(args[k])]:
+        _check_floats(owner, leaf)
     return _paired(given["fun"], given["has_aux"]), numbers
+
+
+def _check_floats(owner: str, leaf: Any) -> None:
+    """Raise where an argument that a derivative is by holds no floats, or such as SciPy has not."""
+    if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
+        return  # tracing says what it is
+    dtype = np.result_type(leaf)
+    if dtype.kind == "c":
+        hint = "differentiate by its real and imaginary part"
+        raise NotDifferentiable(f"{owner}: an argument is complex", hint=hint)
+    if dtype.kind != "f":
+        hint = "pass x.astype(float), or choose other arguments by argnums"
+        raise NotDifferentiable(f"{owner}: an argument is of {dtype}, not of floats", hint=hint)
+    if dtype.itemsize == 2:
+        raise DtypeError(f"{owner}: no sparse matrix is of float16", hint="pass float32 or float64")
 
 
 def _paired(function: Callable[..., Any], has_aux: bool) -> Callable[..., Any]:
@@ -384,7 +396,7 @@ def _colored_jacobian(
 ) -> tuple[ColoredPattern, Detected | None]:
     if sparsity is not None:
         return colored(SparsityPattern.of(sparsity), mode), None
-    found = detect(without_aux(pair), args, numbers)
+    found = detect(pair, args, numbers)
     if mode == "reverse" and found.mode == "forward":
         raise NotDifferentiable(
             "a complex result of real arguments has no Jacobian in reverse mode"
@@ -397,7 +409,7 @@ def _colored_hessian(
 ) -> tuple[ColoredPattern, Detected | None]:
     if sparsity is not None:
         return colored_symmetric(SparsityPattern.of(sparsity)), None
-    found = detect(without_aux(slopes), args, numbers)
+    found = detect(slopes, args, numbers)
     return colored_symmetric(found.pattern), found
 
 
@@ -408,6 +420,8 @@ _FITTING = {
 
 
 def _given(symmetric: bool, coloring: ColoredPattern, args: Any) -> tuple[ColoredPattern, None]:
+    if not isinstance(coloring, ColoredPattern):
+        raise TypeError(f"coloring must be a ColoredPattern, and is {type(coloring).__name__}")
     if symmetric != (coloring.mode == "symmetric"):
         raise ValueError(f"these are colours of mode {coloring.mode!r}: {_FITTING[symmetric]}")
     return coloring, None
@@ -415,8 +429,10 @@ def _given(symmetric: bool, coloring: ColoredPattern, args: Any) -> tuple[Colore
 
 def _check_number(owner: str, pair: Callable[..., Any], args: Sequence[Any]) -> None:
     """Raise ValueError if a function's result, which has a Hessian, is no number."""
-    found = tree_leaves(result_spec(without_aux(pair), tuple(args), sized=True))
-    if len(found) != 1 or (isinstance(found[0], Spec) and found[0].dims):
-        shown = found[0] if len(found) == 1 else f"{len(found)} results"
+    found = tree_leaves(value_like(pair, args))
+    if len(found) != 1 or np.ndim(found[0]):
+        shown = (
+            f"an array of shape {found[0].shape}" if len(found) == 1 else f"{len(found)} results"
+        )
         name = getattr(pair, "__name__", "the function")
         raise ValueError(f"{owner}: {name} must return one number, and returns {shown}")

@@ -32,6 +32,7 @@ _PYTHONS_LOADERS = {"importlib", "_frozen_importlib", "_frozen_importlib_externa
 _IN_A_FILE = "define it in a file or a notebook cell, or give the text to linecache"
 _MAGIC = ("<timed exec>", "<magic-timeit")  # the texts of these are nowhere
 _WITHOUT_MAGIC = "define it in a cell without %%time or %timeit"
+UNQUOTED: set[str] = set()  # files of calque's own, of which no comment shows a statement
 _MEANING = ("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
 
 
@@ -83,7 +84,12 @@ class FunctionSource:
         )
 
     def text(self, node: Any) -> str:
-        """The text of a statement: its header only, where it has a body."""
+        """The text of a statement: its header only, where it has a body.
+
+        It is empty where the statement is none of the user's.
+        """
+        if self.file in UNQUOTED:
+            return ""
         first, last = node.lineno, node.end_lineno
         body = getattr(node, "body", None)
         if isinstance(body, list) and body:

@@ -90,13 +90,12 @@ class LaneRun:
         index = np.arange(start, stop, step)
         if len(index) < FEWEST or len(index) > MOST:
             raise NotInLanes
-        arrays, values = [], dict[Var, Any]()
+        values: dict[Var, Any] = {}
         for phi, init in zip(s.phis, s.inits, strict=True):
             before = self._outside(init)
             if phi.type.ndim:
                 shape = before.shape if isinstance(before, ReachedInputs) else np.shape(before)
                 values[phi] = StoredArray(before, shape, known=type(before) is not ReachedInputs)
-                arrays.append(values[phi])
             else:
                 _check_only_added(phi, s)
                 values[phi] = none((), self.inputs)
