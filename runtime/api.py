@@ -120,6 +120,7 @@ def jit(
     first: str = "kernels",
     graph: bool | str = "auto",
     reassociate: bool = True,
+    memory: int | str | None = None,
 ) -> Any:
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
@@ -148,6 +149,9 @@ def jit(
     sizes and numbers come again; always, never, or, with "auto", where it is less to launch. With
     True, calls that can have none raise NoGraph.
 
+    ``memory``, such as ``"2GB"``: loops that derivatives in reverse mode pass through save no more
+    states than that holds, and run others again, as with ``checkpoint(f, memory=...)``.
+
     ``first="numpy"``: no call waits for a compiler. NumPy source answers, while another process
     compiles the kernels, which answer from the first call on that finds them ready; results may
     differ in their last bits then. ``fn.wait()`` returns when they are, and
@@ -166,13 +170,14 @@ def jit(
         boundscheck=boundscheck,
         deterministic=deterministic,
     )
-    given = checked("jit", reassociate=reassociate, first=first, graph=graph)
+    given = checked("jit", reassociate=reassociate, first=first, graph=graph, memory=memory)
     options |= {name: given[name] for name, unsaid in _UNSAID.items() if given[name] != unsaid}
     options |= {} if device is None else {"device": meshes.device_of(device)}
     return _compiled(fun, options)
 
 
-_UNSAID = {"reassociate": True, "first": "kernels", "graph": "auto"}  # no part of a program's key
+# no part of a program's key
+_UNSAID = {"reassociate": True, "first": "kernels", "graph": "auto", "memory": None}
 
 
 def _compiled(fun: Any, options: dict[str, Any]) -> Any:
@@ -201,6 +206,8 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     graph = outer.get("graph", inner.get("graph"))
     found |= {} if graph is None else {"graph": graph}
     found |= {"reassociate": False} if "reassociate" in inner.keys() | outer.keys() else {}
+    memory = min((m for m in (inner.get("memory"), outer.get("memory")) if m), default=None)
+    found |= {} if memory is None else {"memory": memory}
     asked = [n for n in ("explained", "deterministic") if inner.get(n) or outer.get(n)]
     return found | dict.fromkeys(asked, True)
 

@@ -264,12 +264,12 @@ def custom_vjp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> 
 class Checkpoint(Wrapped):
     """See ``checkpoint``."""
 
-    def __init__(self, fun: Any, every: Every):
+    def __init__(self, fun: Any, every: Every, memory: int | None):
         super().__init__(fun)
-        self.every = every
+        self.every, self.memory = every, memory
 
     def __calque_trace__(self, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
-        return call_checkpoint(machine, self.fun, self.every, args, kwargs, node)
+        return call_checkpoint(machine, self.fun, self.every, self.memory, args, kwargs, node)
 
 
 @typed.checkpointing
@@ -277,6 +277,7 @@ def checkpoint(
     fun: Any = UNSAID,
     *,
     every: Every = None,
+    memory: int | str | None = None,
     prevent_cse: bool = True,
     policy: None = None,
     static_argnums: int | Sequence[int] = (),
@@ -286,8 +287,13 @@ def checkpoint(
     The reverse sweep runs the function again. ``every=k`` instead saves the carried values of its
     outermost loops at every k-th iteration, and runs again one segment of k iterations at a time;
     ``every="sqrt"`` lets k be about the square root of the trip count (of a ``while``, whose trip
-    count is not known before, each segment is one iteration longer than the one before). Arguments
-    that are known numbers are static anyway; ``prevent_cse`` has nothing to prevent here.
+    count is not known before, each segment is one iteration longer than the one before).
+
+    ``memory`` is the number of bytes, or a text such as ``"500MB"``, that the states of loops may
+    take: as many are saved as it holds, all if it holds all; iterations between them are run again,
+    about once if it holds the root of twice the iterations (Griewank and Walther 2000). The loops
+    share it; it is at least one state a loop. Arguments that are known numbers are static anyway;
+    ``prevent_cse`` has nothing to prevent here.
 
     ``policy`` must be None: which values are saved is not to be chosen. ``static_argnums`` are
     positions of arguments that are known values.
@@ -300,6 +306,7 @@ def checkpoint(
     options = checked(
         "checkpoint",
         every=every,
+        memory=memory,
         prevent_cse=prevent_cse,
         policy=policy,
         static_argnums=static_argnums,
@@ -307,7 +314,9 @@ def checkpoint(
     if fun is UNSAID:
         return functools.partial(checkpoint, **options)
     within("checkpoint", "static_argnums", options["static_argnums"], fun)
-    return Checkpoint(fun, options["every"])
+    if options["every"] is not None and options["memory"] is not None:
+        raise ValueError("checkpoint: every and memory both say what is saved: give one of them")
+    return Checkpoint(fun, options["every"], options["memory"])
 
 
 remat = checkpoint

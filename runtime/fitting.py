@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -323,6 +324,33 @@ def every(value: Any) -> Any:
             return number
         kind = ValueError
     raise Unfit(wanted, kind)
+
+
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BYTES |= {f"{letter}i": 2 ** (10 * k) for k, letter in enumerate("kmgt", 1)}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
+
+
+def memory(value: Any) -> int:
+    """A positive number of bytes, or a text such as ``"500MB"`` and ``"2 GiB"``.
+
+    >>> memory("1.5kB"), memory("2 GiB")
+    (1500, 2147483648)
+    """
+    wanted = 'a positive number of bytes, such as 500_000_000, "500MB" or "2GiB"'
+    if isinstance(value, str):
+        found = _AMOUNT.fullmatch(value)
+        if found is None or found[2].lower() not in _BYTES:
+            raise Unfit(wanted, ValueError)
+        number = int(float(found[1]) * _BYTES[found[2].lower()])
+    else:
+        try:
+            number = whole(value)
+        except Unfit:
+            raise Unfit(wanted) from None
+    if number < 1:
+        raise Unfit(wanted, ValueError)
+    return number
 
 
 def modes(value: Any) -> tuple[str, ...]:

@@ -176,7 +176,8 @@ class Transformed:
         if not debug_nans.checking():
             return self._dispatcher
         if self._debugger is None:
-            self._debugger = Dispatcher(self, self.generated_name, checked=True)
+            wishes = kernel_options(self) if self.compiled else None
+            self._debugger = Dispatcher(self, self.generated_name, checked=True, options=wishes)
         return self._debugger
 
     def cuda_programs(self) -> launcher_dispatch.DeviceDispatcher:
@@ -469,5 +470,5 @@ def _wishes(function: Any) -> dict[str, Any]:
 def kernel_options(function: Any) -> dict[str, Any]:
     """The wishes of the outermost ``jit`` of a composition, for its kernels."""
     wished = _wishes(function)
-    names = ("parallel", "boundscheck", "deterministic", "explained", "reassociate")
+    names = ("parallel", "boundscheck", "deterministic", "explained", "reassociate", "memory")
     return {name: wished[name] for name in names if name in wished}

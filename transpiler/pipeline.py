@@ -53,6 +53,7 @@ class Arguments:
     memory: frozenset[int] = frozenset()  # leaves of which is known where they lie
     grid: bool = False  # for a grid of threads
     copy: CopiedFunction | None = None  # of the function that the program is of
+    saves_within: int | None = None  # bytes for the values that a reverse sweep saves
 
 
 def to_core(
@@ -75,6 +76,7 @@ def to_core(
             arguments.memory,
             arguments.grid,
             arguments.copy,
+            arguments.saves_within,
         )
     applied = [s.primitive for s in core.walk(traced.function.body) if isinstance(s, core.Apply)]
     if any(isinstance(primitive, Called) for primitive in applied):

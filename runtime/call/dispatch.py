@@ -285,6 +285,7 @@ class Dispatcher(FirstCalls):
             self.compiled and not plan.uncompiled,
             memory=plan.memory,
             grid=self.target.grid,
+            saves_within=(self.options or {}).get("memory"),
         )
         try:
             return self._traced(arguments, pinned)

@@ -66,7 +66,8 @@ def transform_text(transformed: Any, named: Any = None) -> str:
     text = transform_text(_inner(transformed), named)
     if isinstance(transformed, Checkpoint):
         every = "" if transformed.every is None else f", every={transformed.every!r}"
-        return f"checkpoint({text}{every})"
+        memory = "" if transformed.memory is None else f", memory={transformed.memory}"
+        return f"checkpoint({text}{every}{memory})"
     if transformed.kind == "identity":
         return text
     given, kind = _given(transformed), transformed.kind

@@ -46,7 +46,7 @@ class NumPyFirst(Dispatcher):
 
     def __init__(self, function: Any, name: Callable[[], str], static: Any, options: Any):
         super().__init__(function, name, compiled=True, static=static, options=options)
-        self.plain = Dispatcher(function, name, static=static)
+        self.plain = Dispatcher(function, name, static=static, options=options)
         self.plain.account, self.plain.varying = self.account, self.varying
         self.tasks = Waiting()  # by plans and keys
 

@@ -229,6 +229,9 @@ class LoopAttempt:
         sweep.restored, sweep.restoring = self.saved_state
         restored = {v: a for v, a in current_versions(restored_inside).items() if v in inner}
         bounds = sweep.recorder.resolve_loop(s, self.block, self.index, restored, restoring)
+        phis, inits = sweep.recorder.states.pop(id(s), ((), ()))
+        self.phis += phis
+        self.inits += inits
         outs = [Var(self.sized.get(p, p.type), p.name, s.origin) for p in self.phis]
         span = bounds if bounds is not None else reversed_range(builder, s)
         carried = self.phis, self.inits, self.block, outs

@@ -45,6 +45,7 @@ class Settings:
     lists_stay: bool = False  # what could be of known length is to be
     unrolled: dict[Any, Any] = field(default_factory=dict)  # loops, with what asked for it
     telling: bool = False  # numbers whose class differs between paths say of which class they are
+    saves_within: int | None = None  # bytes for the values that each reverse sweep saves
     outside: dict[Any, Any] = field(default_factory=dict)  # captured containers that change
     arms_apart: bool = False  # what follows a branch of which an arm may leave is written twice
     tagging: bool = False  # values of two kinds are tagged values

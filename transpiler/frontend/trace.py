@@ -97,6 +97,7 @@ def trace(
     memory: frozenset[int] = frozenset(),
     grid: bool = False,
     copy: CopiedFunction | None = None,
+    saves_within: int | None = None,
 ) -> Traced:
     """Interpret ``function`` on arguments whose leaves have these types.
 
@@ -105,10 +106,11 @@ def trace(
     ``compiled`` says that kernels are to be made of it; ``varying`` are the places of captured
     numbers that are inputs too; ``memory`` are leaves whose location in memory is known; a
     ``grid`` of threads is to run the kernels. The program is of a function's ``copy``, if given,
-    and reads what that has captured by paths from the function of a call.
+    and reads what that has captured by paths from the function of a call. The values that a reverse
+    sweep saves are to stay within ``saves_within`` bytes.
     """
     owners = {leaf: memory_of(leaf_values[leaf]) for leaf in memory}
-    policy = TracePolicy(compiled, grid, varying, owners)
+    policy = TracePolicy(compiled, grid, varying, owners, saves_within=saves_within)
     while True:
         machine = Interpreter(Builder(_symbols(leaf_types), pinned), policy)
         if copy is not None:

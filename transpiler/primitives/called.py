@@ -37,6 +37,7 @@ class Called(Primitive):
 
     expands = False  # whether a reverse sweep needs the rule written out
     opened = False  # whether it is the block of values that is differentiated
+    memory: int | None = None  # bytes for the states of a loop of such calls; None: all are saved
 
     def __init__(self, name: str, count: int, parts: dict[str, Part]):
         super().__init__(name, _never, _never, name, aliases=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable, Origin
@@ -30,10 +31,16 @@ from calque.transpiler.ir.debug import watched
 from calque.transpiler.ir.naming import tell_apart
 from calque.transpiler.ir.rewrite import copy_facts
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.spmd.mesh_variance import cast_to_varying
 from calque.transpiler.transformations.lent_cells import LentCells
+
+if TYPE_CHECKING:
+    from calque.transpiler.autodiff.rules import bounded_memory
+else:
+    bounded_memory = Late("calque.transpiler.autodiff.rules.bounded_memory")
 
 Argnums = int | tuple[int, ...]
 
@@ -89,7 +96,12 @@ def interpret_inner(
     ``reversing``: a reverse sweep is to come, which other transformations within may want to know.
     """
     with machine.before_passes(machine.derivatives + 1, reversing):
-        return _interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
+        inner = _interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
+    memory = machine.settings.saves_within
+    if reversing and memory is not None:
+        active = varied(inner.block, inner.params)
+        bounded_memory.bound_loops(machine.builder, inner.block, active, memory)
+    return inner
 
 
 def _interpret_inner(

@@ -11,6 +11,7 @@ from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.autodiff.rules.batched_call import Call, is_float
 from calque.transpiler.autodiff.tape.policy import Decision
 from calque.transpiler.ir import core
+from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, Function, Var
 from calque.transpiler.ir.rewrite import copy_facts, inlined
@@ -73,7 +74,8 @@ class CheckpointCall(Call):
         found: list[Any] = [None] * len(s.args)
         given = [(k, b) for k, b in zip(wanted, bars, strict=True) if b is not None]
         program.body.results = [b.atom for _, b in given if isinstance(b, Array)]
-        record = self.again({"value": Part(program.body)})
+        prune_block(program.body)  # what it does not read is no operand of the call
+        record = CheckpointCall(self.name, self.count, {"value": Part(program.body)})
         why = f"checkpoint: {self.name} is run again"
         record.decisions = [Decision(o, "recomputed", why) for o in s.outs if o.origin]
         record.decisions += program.decisions

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.transpiler.autodiff.rules.bounded_memory import BoundedCall
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.frontend.machine import Machine
@@ -38,11 +39,15 @@ def call_checkpoint(
     machine: Machine,
     function: Any,
     every: Every,
+    memory: int | None,
     args: list[Any],
     kwargs: dict[str, Any],
     node: Any,
 ) -> Any:
-    """Call ``function(*args, **kwargs)`` such that the reverse sweep recomputes its values."""
+    """Call ``function(*args, **kwargs)`` such that the reverse sweep recomputes its values.
+
+    It recomputes all of them, or those that ``memory``, a number of bytes, does not hold.
+    """
     if not machine.derivatives:
         return machine.call_value(function, list(args), dict(kwargs), node)
     name = name_of(function)
@@ -56,7 +61,10 @@ def call_checkpoint(
     inner = recording.copies()
     named = dict(zip(kwargs, inner[len(args) :], strict=True))
     value = recording.run(function, inner[: len(args)], machine.derivatives, lambda r: [r], named)
-    return recording.finish(CheckpointCall(name, 0, {"value": Part(value.block)}), [], value, inner)
+    kind = CheckpointCall if memory is None else BoundedCall
+    record = kind(name, 0, {"value": Part(value.block)})
+    record.memory = memory
+    return recording.finish(record, [], value, inner)
 
 
 def segmented(builder: Builder, block: Block, every: int | str) -> Block:

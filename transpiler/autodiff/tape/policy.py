@@ -29,6 +29,7 @@ from calque.transpiler.autodiff.tape.restored_versions import (
     source_of_branch,
     use_versions,
 )
+from calque.transpiler.autodiff.tape.snapshots import Snapshots, amount, memory_of
 from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
 from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
 from calque.transpiler.autodiff.tape.unsaved_elements import KeptElements, Sources
@@ -67,6 +68,8 @@ class Recorder(FlatSaves):
 
     saved_by_store: dict[int, Var] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
+    # of a loop whose states are saved: what the reverse loop carries for them, and its inits
+    states: dict[int, tuple[list[Var], list[Atom]]] = field(default_factory=dict)
     # results of a branch to which an arm (branch id, arm number) contributes only a placeholder
     vacant: dict[tuple[int, int], list[Var]] = field(default_factory=dict)
 
@@ -153,8 +156,15 @@ class Recorder(FlatSaves):
         """Provide the values that the body of the reverse loop needs; return the loop's bounds."""
         restored = _kept(restored, block)
         self.loops.append((s, index))
-        sources = Sources(definitions_in(s.body), self.kept, restored, restoring)
-        self._choose(block, s, definition_order(s), sources, index, restored)
+        memory = memory_of(s)
+        if memory is not None:
+            states = Snapshots(self, s, memory, block, index)
+            self.states[id(s)] = states.resolve()
+            why = f"as many states as {amount(memory)} hold; the others are run again"
+            self.decisions += [Decision(s.phis[k], "saved", why) for k in states.state]
+        else:
+            sources = Sources(definitions_in(s.body), self.kept, restored, restoring)
+            self._choose(block, s, definition_order(s), sources, index, restored)
         self.loops.pop()
         if isinstance(s, While):
             count = self.counter_of(s)[1]

@@ -196,7 +196,8 @@ def _writer(
     reserved = _reserved(function, kernels)
     plain = [p.name for p in function.params if p not in paths]
     kept = [r for r in reserved if r not in plain]
-    names = Names(program, groups, live, folding.skip, set(paths), kept, kernels.grid)
+    typed = kernels.grid, kernels.allocates
+    names = Names(program, groups, live, folding.skip, set(paths), kept, *typed)
     expressions = ExpressionWriter(program, folding, names, paths, kernels)
     return kind(program, groups, expressions, choices, Notes(), comments, earlier)
 

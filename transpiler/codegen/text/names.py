@@ -56,8 +56,10 @@ class Names:
         paths: set[Var],
         reserved: Iterable[str],
         typed: bool = False,
+        typed_arrays: bool = False,
     ):
         self.typed = typed  # a variable has one type: a double cannot hold every 64-bit integer
+        self.typed_arrays = typed_arrays  # a variable has arrays of one dtype
         self.program, self.groups, self.live = program, groups, live
         self.reserved = {*reserved, "np", "math", "cmath", *keyword.kwlist}
         self.given: dict[int, str] = {}
@@ -119,13 +121,16 @@ class Names:
         if name in self.reserved:
             return False
         held, mine = self._holders.get(name, 0), self.groups.members[group]
-        if self.typed and self._mixes(held | mine):
+        if (self.typed and self._mixes(held | mine, False)) or (
+            self.typed_arrays and self._mixes(held | mine, True)
+        ):
             return False
         return not (self._clash(group) & held or self._clashing.get(name, 0) & mine)
 
-    def _mixes(self, members: int) -> bool:
-        """True if these numbers have several dtypes: a variable would widen some of them."""
-        return len({v.type.dtype for v in self.program.members(members) if not v.type.ndim}) > 1
+    def _mixes(self, members: int, arrays: bool) -> bool:
+        """True if the numbers among these values, or the arrays, have several dtypes."""
+        found = self.program.members(members)
+        return len({v.type.dtype for v in found if bool(v.type.ndim) is arrays}) > 1
 
     def _clash(self, group: int) -> int:
         if group not in self._clashes:

@@ -120,7 +120,8 @@ class StatementWriter:
             if depth == 1 and s.phase and s.phase != phase:
                 made += self._phase(s.phase, bool(made))
                 phase = s.phase
-            made += self._comment(s, depth) if answers(s.phase) else []
+            noted = s.origin is not None and s.origin.note
+            made += self._comment(s, depth) if noted or answers(s.phase) else []
             made += lines
             if core.blocks_of(s):  # the statements after it may belong to the same head
                 self._quoted = self._header() if answers(s.phase) else None
