@@ -261,7 +261,9 @@ class Snapshots:
         types = [s.out.type for s in made if self.recorder.sizes_known(s.out.type)]
         return sum(map(self._bytes, types), start=0)
 
-    def _save(self, position: Any, rest: Any, state: Sequence[Var], kept: SavedStates) -> SavedStates:
+    def _save(
+        self, position: Any, rest: Any, state: Sequence[Var], kept: SavedStates
+    ) -> SavedStates:
         """Write ``if position == next_saved:`` save the state; return what is kept after that.
 
         ``rest`` is the number of iterations for whose states there are places, from this one on;
