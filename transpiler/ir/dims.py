@@ -431,6 +431,31 @@ class Dims(Quotients):
     def _resolved(self, key: tuple) -> tuple:
         return tuple(self.resolve(k) if isinstance(k, Dim) else k for k in key)
 
+    def know_alike(self, renamed: Mapping[str, DimLike]) -> None:
+        """Know of new symbols what is known of the old ones, in terms of the new ones.
+
+        >>> dims, i = Dims({"n"}), symbol("i")
+        >>> dims.ranges["i"] = (0, symbol("n") - 1)
+        >>> dims.know_alike({"i": symbol("j")})
+        >>> dims.nonnegative(symbol("n") - symbol("j") - 1)
+        True
+        """
+        for name, dim in renamed.items():
+            if not is_symbol(dim):
+                continue
+            (new,) = dim_symbols(dim)
+            tables: tuple[dict[str, Any], ...] = (self.ranges, self.ends, self.largest, self.smallest)
+            for table in tables:
+                if name in table:
+                    dims = [substitute_dim(d, dict(renamed)) for d in table[name]]
+                    table[new] = dims if isinstance(table[name], list) else tuple(dims)
+            for known in (self.quotients, self.floors):
+                if name in known:
+                    whole, divisor = known[name]
+                    known[new] = substitute_dim(whole, dict(renamed)), divisor
+            for names in (self.natural, self.joined, self.growing):
+                names |= {new} if name in names else set()
+
     def made_by(self, name: str) -> tuple[Callable[..., Any], list[DimLike]] | None:
         """The function that computes the size by that symbol, and its sizes; None if not known."""
         if name in self.quotients:

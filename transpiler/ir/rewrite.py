@@ -15,7 +15,7 @@ from calque.transpiler.errors import Origin
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, type_of
 from calque.transpiler.ir.core import Atom, Block, For, Statement, Var, While
-from calque.transpiler.ir.types import DimLike, substitute_dim
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim
 
 Loop = TypeVar("Loop", bound=For | While)
 Span = tuple[Any, Any, Any]  # start, stop, step
@@ -104,6 +104,35 @@ def cloned_loop(builder: Builder, loop: Loop, mapping: dict[Var, Any] | None = N
     (copy,) = cloned(builder, Block([loop]), {} if mapping is None else mapping).statements
     assert isinstance(copy, type(loop))
     return copy
+
+
+def symbols_of(builder: Builder, values: Iterable[Var]) -> set[str]:
+    """The symbols of the sizes, and of the known integers, that values are."""
+    dims = [d for v in values for d in (*v.type.dims, builder.dim_values.get(v, 0))]
+    return {name for dim in dims for name in dim_symbols(builder.dims.resolve(dim))}
+
+
+def rename_symbols(builder: Builder, block: Block, renamed: Mapping[str, DimLike]) -> None:
+    """Let a block have other symbols, in place: it stands in another iteration of its loop.
+
+    What is known of the old symbols is known of the new ones.
+    """
+    builder.dims.know_alike(renamed)
+
+    def now(found: Any) -> Any:
+        if not isinstance(found, Dim):
+            return found
+        return substitute_dim(builder.dims.resolve(found), dict(renamed))
+
+    for var in core.defined_vars(block):
+        var.type = var.type.with_dims([*map(now, var.type.dims)])
+        if var in builder.dim_values:
+            builder.dim_values[var] = made = now(builder.dim_values[var])
+            for name in dim_symbols(made):
+                builder.magnitudes.owners.setdefault(name, var)
+    for s in core.walk(block):
+        if isinstance(s, core.Apply):
+            s.params = core.map_tree(now, s.params)
 
 
 def note(builder: Builder, statements: Iterable[Statement]) -> None:

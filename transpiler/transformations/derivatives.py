@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.forward import forward
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.errors import NotDifferentiable, Origin
@@ -99,8 +98,7 @@ def interpret_inner(
         inner = _interpret_inner(machine, function, args, kwargs, varying, has_aux, node)
     memory = machine.settings.saves_within
     if reversing and memory is not None:
-        active = varied(inner.block, inner.params)
-        bounded_memory.bound_loops(machine.builder, inner.block, active, memory)
+        bounded_memory.bound_loops(machine.builder, inner.block, memory)
     return inner
 
 

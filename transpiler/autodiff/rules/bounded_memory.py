@@ -22,9 +22,9 @@ from typing import Any
 from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
-from calque.transpiler.errors import UnsupportedSyntax
+from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
-from calque.transpiler.ir.builder import Array, Builder, type_of, wrap
+from calque.transpiler.ir.builder import Array, Builder
 from calque.transpiler.ir.core import Apply, Block, For, Function, If, Var, While
 from calque.transpiler.ir.rewrite import cloned_loop, copy_facts
 from calque.transpiler.ir.types import ArrayType, dim_symbols
@@ -46,32 +46,17 @@ class Iteration(CheckpointCall):
         return made
 
 
-class BoundedCall(Iteration):
-    """A call of a function of which a reverse sweep saves values within ``memory`` bytes."""
-
-    expands = True
-
-    def expand(self, builder: Builder, s: Apply, active: set[Var]) -> list[Any]:
-        """Write the function's statements, with loops that are ready to be run again."""
-        block, names = self._opened(builder)
-        inputs = [p for p, a in zip(names.values(), s.args, strict=True) if a in active]
-        bound_loops(builder, block, varied(block, inputs), self.memory)
-        core.substitute(block, dict(zip(names.values(), s.args, strict=True)))
-        builder.blocks[-1].statements += block.statements
-        return [wrap(a) for a in block.results]
-
-
-def bound_loops(builder: Builder, block: Block, active: set[Var], memory: int) -> bool:
+def bound_loops(builder: Builder, block: Block, memory: int) -> bool:
     """Let the outermost loops of a block save their states within ``memory`` bytes, in place.
 
     The loops that save states share the memory evenly; a loop of which an iteration saves less than
     a state is left as it is. A loop leaves half of its share to loops that it holds. True if there
-    is a loop that saves states. ``active``: the values that the sweep differentiates.
+    is a loop that saves states.
     """
-    loops = [s for s in outermost_loops(block) if _saves_states(builder, s, active)]
+    loops = [s for s in outermost_loops(block) if _saves_states(builder, s)]
     for loop in loops:
         share = memory // len(loops)
-        if bound_loops(builder, loop.body, active, share // 2):
+        if bound_loops(builder, loop.body, share // 2):
             share -= share // 2
         _call_iteration(builder, loop, share)
     return bool(loops)
@@ -104,36 +89,40 @@ def _call_iteration(builder: Builder, loop: For | While, memory: int) -> None:
     loop.body = Block([call], results)
 
 
-def _saves_states(builder: Builder, loop: For | While, active: set[Var]) -> bool:
-    """True if a reverse sweep would save as much of each iteration as the loop carries."""
+def _saves_states(builder: Builder, loop: For | While) -> bool:
+    """True if a reverse sweep would save as much of each iteration as the loop carries.
+
+    A sweep is tried on a copy, by all floats that the loop reads.
+    """
+    if not _keeps_sizes(builder, loop):
+        return False
     copy = cloned_loop(builder, loop)
     states = [phi.type for phi in copy.phis]
     params = [*core.free_vars(Block([copy]))]
     program = Function("trial", params, Block([copy], list(copy.outs)), None)
-    wanted = [k for k, p in enumerate(params) if p in active and p.type.is_float]
-    seeds = {k: Array(Var(o.type)) for k, o in enumerate(loop.outs) if o in active}
+    wanted = [k for k, p in enumerate(params) if p.type.is_float]
+    active = varied(program.body, [params[k] for k in wanted])
+    seeds = {k: Array(Var(o.type)) for k, o in enumerate(copy.outs) if o in active}
     symmetries = builder.symmetries
-    with builder.block():
-        reverse(program, builder, wanted, seeds)
-    builder.symmetries = symmetries
+    try:
+        with builder.block():
+            reverse(program, builder, wanted, seeds)
+    except CalqueError:
+        return False  # the sweep that is to come says so, if it comes through here
+    finally:
+        builder.symmetries = symmetries
     made = [s for s in program.body.statements if isinstance(s, Apply)]
     saved = [s.out.type for s in made if s.primitive is space]
-    if saved:
-        _require_sizes(builder, loop)
     return bool(saved) and all(_fits(builder, state, saved) for state in states)
 
 
-def _require_sizes(builder: Builder, loop: For | While) -> None:
-    """Raise if a loop changes the size of an array: the number of states that fit is not known."""
+def _keeps_sizes(builder: Builder, loop: For | While) -> bool:
+    """True if a loop carries arrays of the same sizes on, so that all states are of one size."""
     for phi, after in zip(loop.phis, loop.body.results, strict=True):
-        before, now = phi.type.dims, type_of(after).dims
-        if not all(map(builder.dims.same, before, now)):
-            raise UnsupportedSyntax(
-                f"The memory that the states of this loop take is not known before it runs: "
-                f"{phi.name or 'an array'} changes its size.",
-                loop.origin,
-                "give the array its last size from the start, or use checkpoint(f, every=...)",
-            )
+        if phi.type.ndim and isinstance(after, Var):
+            if not all(map(builder.dims.same, phi.type.dims, after.type.dims)):
+                return False
+    return True
 
 
 def _fits(builder: Builder, state: ArrayType, saved: Sequence[ArrayType]) -> bool:

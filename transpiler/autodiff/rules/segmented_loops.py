@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.autodiff.rules.bounded_memory import BoundedCall
+from calque.transpiler.autodiff.rules.bounded_memory import bound_loops
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.frontend.machine import Machine
@@ -46,25 +46,26 @@ def call_checkpoint(
 ) -> Any:
     """Call ``function(*args, **kwargs)`` such that the reverse sweep recomputes its values.
 
-    It recomputes all of them, or those that ``memory``, a number of bytes, does not hold.
+    It recomputes all of them; or those between every so many iterations of a loop; or the states of
+    loops that ``memory``, a number of bytes, does not hold.
     """
     if not machine.derivatives:
         return machine.call_value(function, list(args), dict(kwargs), node)
     name = name_of(function)
-    if every is not None:
+    if every is not None or memory is not None:
         with machine.builder.block() as block:
             result = machine.call_value(function, list(args), dict(kwargs), node)
-        statements = segmented(machine.builder, block, every).statements
-        machine.builder.blocks[-1].statements += statements
+        if every is not None:
+            block = segmented(machine.builder, block, every)
+        elif memory is not None:
+            bound_loops(machine.builder, block, memory)
+        machine.builder.blocks[-1].statements += block.statements
         return result
     recording = Recording(machine, name, [*args, *kwargs.values()], node)
     inner = recording.copies()
     named = dict(zip(kwargs, inner[len(args) :], strict=True))
     value = recording.run(function, inner[: len(args)], machine.derivatives, lambda r: [r], named)
-    kind = CheckpointCall if memory is None else BoundedCall
-    record = kind(name, 0, {"value": Part(value.block)})
-    record.memory = memory
-    return recording.finish(record, [], value, inner)
+    return recording.finish(CheckpointCall(name, 0, {"value": Part(value.block)}), [], value, inner)
 
 
 def segmented(builder: Builder, block: Block, every: int | str) -> Block:

@@ -43,8 +43,9 @@ from calque.transpiler.ir.blocks import (
 )
 from calque.transpiler.ir.builder import Array, atom, current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, While
-from calque.transpiler.ir.rewrite import cloned, emit_loop, inlined
-from calque.transpiler.ir.types import INT
+from calque.transpiler.ir.quotients import is_symbol
+from calque.transpiler.ir.rewrite import cloned, emit_loop, inlined, rename_symbols, symbols_of
+from calque.transpiler.ir.types import INT, dim_symbols
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import Called
 from calque.transpiler.primitives.creation import empty, space
@@ -128,6 +129,17 @@ class Snapshots:
         """Let generated code say this in place of the user's statement."""
         origin = self.loop.origin
         return self.builder.at(None if origin is None else replace(origin, note=text))
+
+    def _rename_symbols(self, step: Block, counter: Atom) -> None:
+        """Give sizes and counters that an iteration defines other symbols: it is an earlier one."""
+        builder = self.builder
+        inner = symbols_of(builder, [*core.defined_vars(step), self.counter])
+        inner -= symbols_of(builder, self.recorder.visible_at(self.loop))
+        renamed: dict[str, Any] = {name: builder.dims.fresh() for name in sorted(inner)}
+        own = builder.dim_of(self.counter)
+        if is_symbol(own):
+            renamed[next(iter(dim_symbols(own)))] = builder.dim_of(counter)
+        rename_symbols(builder, step, renamed)
 
     # the state
 
@@ -321,12 +333,14 @@ class Snapshots:
             phis = [*state, *inner.all]
             inits = [*values, *kept.arrays, last, first, kept.stride]
             earlier = Var(INT, "earlier", self.loop.origin)
+            builder.dim_values[earlier] = builder.dims.fresh()
             with builder.block() as body:
                 saved = self._save(Array(earlier), position - Array(earlier), state, inner)
                 now = zip((self.phis[k] for k in self.state), state, strict=True)
                 mapping: dict[Var, Any] = dict(now)
                 mapping[self.counter] = atom(self._index_at(Array(earlier)))
                 step = self._step(self.state, mapping)
+                self._rename_symbols(step, mapping[self.counter])
                 body.statements += step.statements
                 body.results = [*step.results, *saved.all]
             with self._noting("run again from the last state saved"):

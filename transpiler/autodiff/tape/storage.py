@@ -93,6 +93,24 @@ class Buffers:
             raise KeyError("the statement is not in the forward program")
         return found
 
+    def visible_at(self, statement: Statement) -> list[Var]:
+        """The values that a statement of the forward program can read."""
+        found = list(self.function.params)
+
+        def search(block: Block) -> bool:
+            for s in block.statements:
+                if s is statement:
+                    return True
+                before = len(found)
+                found.extend(core.bound_vars(s))
+                if any(map(search, core.blocks_of(s))):
+                    return True
+                found[before:] = s.outs
+            return False
+
+        search(self.function.body)
+        return found
+
     def enter(self, loop: For | While, index: Array) -> None:
         """Note that the sweep enters a loop."""
         self.loops.append((loop, index))
@@ -305,6 +323,10 @@ class Buffers:
     def _size_in_loops(self, dim: Any, forth: bool) -> Any:
         """A size that depends on loop counters, in the forward or in the reverse loop."""
         counters: dict[str, Any] = {}
+        for given in self.function.params:  # of an iteration: the counters of loops around it
+            known = None if given.type.ndim else self.builder.dim_values.get(given)
+            names = [name for name in dim_symbols(known or 0) if symbol(name) == known]
+            counters.update(dict.fromkeys(names, Array(given)))
         for loop, index in self.loops:
             counted = own_counter(loop) if isinstance(loop, While) else (loop.index,)
             if counted is not None:
