@@ -394,3 +394,19 @@ def test_numbers_of_single_precision_compile(recwarn: pytest.WarningsRecorder) -
     found = calque.jit(calque.grad(single), memory=100)(X, 9)
     np.testing.assert_allclose(found, calque.grad(single)(X, 9), 1e-5)
     assert not recwarn.list
+
+
+def test_python_numbers_stay_python_numbers() -> None:
+    def weighted(x, n):
+        c, k = 1.0, 3
+        for i in range(n):
+            x = np.sin(x) * c + x * k
+            c = c * 0.9
+            k = k + i % 2
+        return np.sum(x)
+
+    x = X.astype(np.float32)
+    found = calque.grad(calque.checkpoint(weighted, memory=60))(x, 6)
+    expected = calque.grad(weighted)(x, 6)
+    assert found.dtype == expected.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)

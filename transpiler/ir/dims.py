@@ -444,7 +444,7 @@ class Dims(Quotients):
             if not is_symbol(dim):
                 continue
             (new,) = dim_symbols(dim)
-            tables: tuple[dict[str, Any], ...] = (self.ranges, self.ends, self.largest, self.smallest)
+            tables: list[dict[str, Any]] = [self.ranges, self.ends, self.largest, self.smallest]
             for table in tables:
                 if name in table:
                     dims = [substitute_dim(d, dict(renamed)) for d in table[name]]

@@ -327,8 +327,10 @@ class Snapshots:
             position = self._position(self.index)
             last = _named("last", Array(kept.saved) - 1)
             first = _named("first", _read(kept.arrays[-1], last))
-            values = [_read(array, last) for array in kept.arrays[:-1]]
             state = [self.phis[k].again() for k in self.state]
+            values = [_read(array, last) for array in kept.arrays[:-1]]
+            for value, var in zip(values, state, strict=True):
+                value.atom.type = var.type  # that of a Python number, too
             inner = kept.again()
             phis = [*state, *inner.all]
             inits = [*values, *kept.arrays, last, first, kept.stride]
