@@ -10,6 +10,8 @@ For each such value, the first of these that is possible:
    if the sweep reads two of them or more: one array saves the elements that stores overwrote;
 5. *saved*: in an array indexed by the loop counters, allocated once before the loop nest; for a
    ``while``, in an array that doubles.
+
+A loop whose states take a given memory is another matter: see ``snapshots``.
 """
 
 from __future__ import annotations
