@@ -6,7 +6,8 @@ Preparation is processor time from the function to a pattern with colours: calqu
 `jacobian` or `hessian`, CasADi's symbols and its `Function`. The first one of a process, which
 imports and compiles, is a column of its own. Evaluation is a call that gives a matrix of SciPy in
 compressed sparse rows: calque's function as it is, asdex's under `jax.jit` with what makes the
-matrix, CasADi's `Function`. Matrices are compared before they are timed.
+matrix, CasADi's `Function`; for bundle adjustment also a program of C++ by hand, on one thread.
+Matrices are compared before they are timed.
 `--quick` takes small sizes, `--write` keeps the table in benchmarks/results/sparse_derivatives.md.
 Exits 1 where matrices differ.
 """
@@ -14,8 +15,12 @@ Exits 1 where matrices differ.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -265,7 +270,36 @@ def peers(problem: Problem, x: Any) -> dict[str, Callable[[], Callable[[Any], An
 
     if problem.on_casadi is not None:
         found["CasADi"] = symbols
+    if problem.mine is bundle and shutil.which("g++"):
+        found["C++ by hand"] = lambda: bundle_by_hand(size)
     return found
+
+
+def bundle_by_hand(size: int) -> Callable[[Any], Any]:
+    """The Jacobian of ``bundle`` by the hand-written C++ program, on one thread."""
+    source = Path(__file__).resolve().parent / "programs" / "bundle_jacobian.cpp"
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "bundle.so"
+        options = ["-O3", "-march=native", "-ffast-math", "-shared", "-fPIC"]
+        subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+        compiled = ctypes.CDLL(str(library))
+    cameras, _, camera, point = _observations(size)
+    firsts = np.repeat(11 * camera, 2)[:, None]
+    columns = [[0, 1, 2, 3, 4, 5, 6, k, 9, 10] for k in (7, 8)]
+    of_camera = firsts + np.tile(columns, (len(camera), 1))
+    of_point = 11 * cameras + 3 * np.repeat(point, 2)[:, None] + np.arange(3)
+    indices = np.hstack([of_camera, of_point]).astype(np.int32).reshape(-1)
+    starts = np.arange(0, len(indices) + 1, 13, dtype=np.int32)
+
+    def call(x: Any) -> Any:
+        data = np.empty(len(indices))
+        given = [x, x[11 * cameras :], camera, point, data]
+        places = [ctypes.c_void_p(a.ctypes.data) for a in given]
+        compiled.jacobian(ctypes.c_long(len(camera)), *places)
+        shape = 2 * len(camera), size
+        return matrices.csr_array((data, indices.copy(), starts.copy()), shape)
+
+    return call
 
 
 def measured(problem: Problem, quick: bool) -> tuple[list[str], str]:
@@ -285,7 +319,7 @@ def measured(problem: Problem, quick: bool) -> tuple[list[str], str]:
     cells = [f"{problem.name}, {problem.kind}", f"{len(x):,}", f"{wanted.nnz:,}"]
     for column in (first, again, seconds):
         cells += [shown(column.get(name)) for name in ("calque", "asdex", "CasADi")]
-    return cells, ""
+    return [*cells, shown(seconds.get("C++ by hand"))], ""
 
 
 def main() -> int:
@@ -306,6 +340,7 @@ def main() -> int:
     head = ["derivative", "inputs", "entries"]
     for what in ("first preparation", "preparation", "evaluation"):
         head += [f"{what}: calque", "asdex", "CasADi"]
+    head.append("C++ by hand")
     text = (
         f"# Sparse derivatives\n\n{METHOD}\n\n{measuring.versions()} asdex {version('asdex')}, "
         f"CasADi {casadi.__version__}.\n\n"
