@@ -1,38 +1,58 @@
-"""Everything in the README and in docs/ runs: the Python of a page is one program, run from its top."""
+"""Everything in the README and in docs/ runs, and prints what the pages show: see ``doc_pages.py``.
+
+What only the site has, its navigation and its generated parts, is tested in ``test_doc_site.py``.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import doc_pages
 import pytest
 
 import calque
-from calque.transpiler.errors import CalqueError
 
 ROOT = Path(calque.__file__).resolve().parent
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
+COPIES = ROOT / "docs" / "generated"  # by a build of the site
+DOCS = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md") if COPIES not in p.parents)
+PAGES = ["README.md", "CONTRIBUTING.md", *DOCS]
 
 
-def blocks(page: str) -> list[tuple[str, str, str]]:
-    return [(kind, note.strip(), text) for kind, note, text in BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))]
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def programs(page: str) -> str:
-    return "\n\n".join(text for kind, note, text in blocks(page) if kind == "python" and not note)
+    return "\n\n".join(block.text for block, _ in doc_pages.program(text_of(page)))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if programs(p)])
 def test_the_programs_of_a_page(page: str, tmp_path: Path) -> None:
-    path = tmp_path / "page.py"
-    path.write_text(programs(page))
-    environment = {**__import__("os").environ, "CALQUE_CPU_DEVICES": "2"}
-    done = subprocess.run([sys.executable, "-W", "error", str(path)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, "CALQUE_CPU_DEVICES": "2"}
+    command = [sys.executable, "-W", "error", ROOT / "tests" / "doc_pages.py", ROOT / page]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_page_that_shows_something_else_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_text("```python\nprint(1)\n```\n\n```output\n2\n```\n\n```python\nprint(3)\n```\n")
+    difference = doc_pages.main(page, write=False)
+    assert "-2\n+1\n" in difference and "+```output\n+3\n" in difference
+    doc_pages.main(page, write=True)
+    assert doc_pages.main(page, write=False) == ""
+
+
+def test_a_refusal_that_does_not_come_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_text("```python refused\nx = 1\n```\n\n```output\nNo.\n```\n")
+    with pytest.raises(AssertionError, match="says that this is refused"):
+        doc_pages.main(page, write=False)
 
 
 def test_the_readme_imports_what_its_own_command_installs() -> None:
@@ -43,26 +63,15 @@ def test_the_readme_imports_what_its_own_command_installs() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
+    for target in re.findall(r"\]\(([^)#]+)\)", text_of(page)):
         if not target.startswith("http"):
             assert ((ROOT / page).parent / target).exists(), target
 
 
-def test_every_page_can_be_found_from_the_readme() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [p for p in PAGES if p.startswith("docs/") and f"({p})" not in text] == []
-
-
 def test_files_that_pages_name_exist() -> None:
     for page in PAGES:
-        for name in re.findall(r"`((?:benchmarks|examples|tests|transpiler|runtime|docs)/[\w./]*\w/?)`", (ROOT / page).read_text(encoding="utf-8")):
+        for name in re.findall(r"`((?:benchmarks|examples|tests|transpiler|runtime|docs)/[\w./]*\w/?)`", text_of(page)):
             assert (ROOT / name).exists(), f"{page}: {name}"
-
-
-def readme(tmp_path: Path, kind: str) -> str:
-    (found,) = [text for _, note, text in blocks("README.md") if note == kind]
-    return found
 
 
 def load(text: str, tmp_path: Path, name: str):
@@ -75,18 +84,11 @@ def load(text: str, tmp_path: Path, name: str):
 
 
 def test_the_gradient_that_the_readme_shows(tmp_path: Path) -> None:
-    first = next(text for kind, note, text in blocks("README.md") if kind == "python")
+    blocks = doc_pages.blocks(text_of("README.md"))
+    first = next(block.text for block in blocks if block.kind == "python")
+    (shown,) = [block.text for block in blocks if block.mark == "generated"]
     settle = load(first, tmp_path, "settle").settle
-    assert calque.source(calque.grad(settle), calque.spec("f8[n]"), 0.1, 10) == readme(tmp_path, "generated")
-
-
-def test_the_refusal_that_the_readme_shows(tmp_path: Path) -> None:
-    noisy = load("import numpy as np\n" + readme(tmp_path, "refused"), tmp_path, "model").noisy
-    with pytest.raises(CalqueError) as error:
-        calque.grad(noisy)(1.0)
-    shown = str(error.value).split("\n")
-    lines = next(text for kind, note, text in blocks("README.md") if not kind and "in noisy" in text).splitlines()
-    assert shown[1:] == lines[1:]
+    assert calque.source(calque.grad(settle), calque.spec("f8[n]"), 0.1, 10) == shown
 
 
 def test_the_figures_of_scaling() -> None:

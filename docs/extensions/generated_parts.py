@@ -1,0 +1,130 @@
+"""Parts of pages that the build makes, such as a reference from docstrings.
+
+A part is a fence of a page's Markdown whose name stands in ``PARTS``::
+
+    ```{api} calque.sparse
+    jacobian hessian
+    ```
+
+It is replaced by Markdown before the page is read, so that no page can show what is no longer true.
+``expanded`` needs no Sphinx: tests and the pages for language models call it, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import calque
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BRIDGES = "calque.bridges."  # whose modules need frameworks that a build does without
+
+FENCE = re.compile(
+    r"^(?P<ticks>```+)\{(?P<name>[\w-]+)\} *(?P<argument>[^\n]*)\n"
+    r"(?P<body>.*?)^(?P=ticks) *$",
+    re.M | re.S,
+)
+
+
+def expanded(text: str, plain: bool = False) -> str:
+    """Replace the parts of a page; ``plain``: by Markdown that has no directives of Sphinx.
+
+    >>> expanded("```{unknown} x\\n```\\n")
+    '```{unknown} x\\n```\\n'
+    """
+
+    def replaced(found: re.Match[str]) -> str:
+        part = PARTS.get(found["name"])
+        if part is None:
+            return found[0]
+        return part(found["argument"].strip(), found["body"], plain).rstrip("\n")
+
+    return FENCE.sub(replaced, text)
+
+
+def api(namespace: str, body: str, plain: bool) -> str:
+    """Return the reference of a namespace, whose names are the words of ``body``."""
+    entry = plain_entry if plain else directive
+    entries = "\n\n".join(entry(namespace, name) for name in body.split())
+    return entries if plain else f"```{{eval-rst}}\n{entries}\n```"
+
+
+def public(namespace: str, name: str) -> Any:
+    """Return what a public name of calque stands for.
+
+    >>> public("calque.tree", "map").__name__
+    'tree_map'
+    """
+    found: Any = calque
+    for part in [*namespace.split(".")[1:], name]:
+        found = getattr(found, part)
+    return found
+
+
+def directive(namespace: str, name: str) -> str:
+    """Return the directive with which Sphinx documents a public name.
+
+    >>> directive("calque", "grad")
+    '.. autofunction:: calque.grad'
+    """
+    if namespace.startswith(BRIDGES):
+        signature, text = signature_and_text(namespace, name)
+        return f".. py:function:: {signature}\n\n{textwrap.indent(text, '   ')}"
+    if inspect.isfunction(public(namespace, name)):
+        return f".. autofunction:: {namespace}.{name}"
+    return f".. autoclass:: {namespace}.{name}\n   :members:"
+
+
+def plain_entry(namespace: str, name: str) -> str:
+    """Return a public name's signature and docstring as Markdown."""
+    signature, text = signature_and_text(namespace, name)
+    return f"### {signature}\n\n{text}"
+
+
+def signature_and_text(namespace: str, name: str) -> tuple[str, str]:
+    """Return a public name with its parameters, and its docstring; a bridge is read, not imported.
+
+    >>> signature_and_text("calque.bridges.jax", "wrap")[0]
+    'calque.bridges.jax.wrap(f, jit=True)'
+    """
+    if not namespace.startswith(BRIDGES):
+        found = public(namespace, name)
+        return f"{namespace}.{name}({', '.join(parameters_of(found))})", inspect.getdoc(found) or ""
+    file = ROOT / "runtime" / "bridges" / f"{namespace.removeprefix(BRIDGES)}.py"
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    (read,) = [each for each in body if isinstance(each, ast.FunctionDef) and each.name == name]
+    for node in ast.walk(read.args):
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return f"{namespace}.{name}({ast.unparse(read.args)})", ast.get_docstring(read) or ""
+
+
+def parameters_of(documented: Any) -> list[str]:
+    """Return the parameters of a function or a class, without their types.
+
+    >>> parameters_of(calque.fixed_point)
+    ['f', 'x0', '*args', 'tolerance=1e-12', 'max_steps=1000', 'tangent_solve=None']
+    """
+    if isinstance(documented, type) and issubclass(documented, Warning):
+        return []
+    parameters = inspect.signature(documented).parameters.values()
+    return [str(parameter.replace(annotation=parameter.empty)) for parameter in parameters]
+
+
+PARTS: dict[str, Callable[[str, str, bool], str]] = {"api": api}
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Expand the parts of each page as Sphinx reads it."""
+
+    def read(app: Any, name: str, content: list[str]) -> None:
+        content[0] = expanded(content[0])
+
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,104 @@
+"""Runs the code of one page, as ``python tests/doc_pages.py docs/jit.md``, and compares what it prints.
+
+The Python of a page is one program: a block sees the names of those before it. What a block prints
+stands in an ``output`` block behind it, where ``...`` stands for anything. A block marked
+``python refused`` ends with an error of calque, whose message is the ``output`` behind it. Blocks with
+another mark (``python torch``) are for other tests. ``--write`` lets the page say what its code prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import doctest
+import io
+import re
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from calque.transpiler.errors import CalqueError
+
+BLOCK = re.compile(r"^ *(`{3,})(\{?[\w-]*\}?)([^\n]*)\n(.*?)^ *\1$", re.M | re.S)
+
+
+class Block(NamedTuple):
+    """A fence of a page: its language, its mark, its text, and where the fence ends."""
+
+    kind: str
+    mark: str
+    text: str
+    end: int
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fences of a page, in order.
+
+    >>> blocks("```python refused\\nf(1)\\n```\\n")
+    [Block(kind='python', mark='refused', text='f(1)\\n', end=26)]
+    """
+    return [Block(m[2], m[3].strip(), m[4], m.end()) for m in BLOCK.finditer(text)]
+
+
+def program(text: str) -> list[tuple[Block, Block | None]]:
+    """Return the blocks of a page that run, each with the block of what it must print, if one follows."""
+    found = blocks(text)
+    pairs = zip(found, [*found[1:], None])
+    return [
+        (b, after if after and after.kind == "output" else None)
+        for b, after in pairs
+        if b.kind == "python" and b.mark in ("", "refused")
+    ]
+
+
+def printed_by(block: Block, module: ModuleType, folder: Path) -> str:
+    """Run one block in a file of its own, and return what it prints, or the message of its error."""
+    folder.mkdir()
+    path = folder / "model.py"
+    path.write_text(block.text, encoding="utf-8")
+    module.__file__ = str(path)
+    printed = io.StringIO()
+    refusal = None
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(block.text, str(path), "exec"), vars(module))
+        except CalqueError as error:
+            if block.mark != "refused":
+                raise
+            refusal = re.sub(r"[^\s`]*/model\.py", "model.py", str(error)) + "\n"
+    if block.mark == "refused" and refusal is None:
+        raise AssertionError(f"the page says that this is refused:\n{block.text}")
+    text = (printed.getvalue() + (refusal or "")).rstrip()
+    return text and text + "\n"
+
+
+def corrected(text: str, folder: Path) -> str:
+    """Run the blocks of a page, and return the page with what they print today."""
+    module = sys.modules["model"] = ModuleType("model")
+    checker = doctest.OutputChecker()
+    parts, start = [], 0
+    for number, (block, shown) in enumerate(program(text)):
+        got = printed_by(block, module, folder / str(number))
+        if checker.check_output(shown.text if shown else "", got, doctest.ELLIPSIS):
+            continue
+        parts.append(text[start : block.end] + f"\n\n```output\n{got}```")
+        start = (shown or block).end
+    return "".join(parts) + text[start:]
+
+
+def main(page: Path, write: bool) -> str:
+    """Compare a page with what its code prints, or let the page say that; return the difference."""
+    text = page.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as scratch:
+        right = corrected(text, Path(scratch))
+    if write:
+        page.write_text(right, encoding="utf-8")
+        return ""
+    lines = [each.splitlines(keepends=True) for each in (text, right)]
+    return "".join(difflib.unified_diff(*lines, page.name, "what its code prints"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), "--write" in sys.argv) or 0)
