@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from test_docs import DOCS
 import calque
 
 ROOT = Path(calque.__file__).resolve().parent
-EXTENSIONS = ["generated_parts", "repository_pages", "language_models"]
+EXTENSIONS = ["generated_parts", "speeds_picture", "repository_pages", "language_models"]
 BRIDGES = ["jax", "torch", "pytensor", "casadi"]
 
 
@@ -61,6 +62,27 @@ def test_a_plain_page_has_what_the_build_makes() -> None:
     plain = importlib.import_module("language_models").plain
     text = plain((ROOT / "docs/reference/bridges.md").read_text(encoding="utf-8"))
     assert "### calque.bridges.jax.wrap(f, jit=True)" in text and "{api}" not in text
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_the_first_page_shows_the_derivative_of_the_readme(plain: bool) -> None:
+    expanded = importlib.import_module("generated_parts").expanded
+    page = expanded((ROOT / "docs/index.md").read_text(encoding="utf-8"), plain)
+    readme = doc_pages.blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    (shown,) = [block.text for block in readme if block.mark == "generated"]
+    assert f"**calque writes**\n\n```python\n{shown}```\n" in page
+
+
+def test_the_first_page_shows_speeds_as_the_tables_of_results_count_them() -> None:
+    speeds = importlib.import_module("speeds_picture")
+    for row in speeds.ROWS:
+        text = (ROOT / f"benchmarks/results/{row.file}.md").read_text(encoding="utf-8")
+        line = next(line for line in text.splitlines() if line.startswith(f"| {row.work} |"))
+        ratios = [float(cell) for cell in line.split() if re.fullmatch(r"\d+\.\d\d", cell)]
+        found = speeds.measured(row)
+        assert any(abs(found.times / r - 1) < 0.05 or abs(found.times * r - 1) < 0.05 for r in ratios), line
+        assert found.label in speeds.picture() and found.theirs in speeds.picture()
+    assert 'class="slower"' in speeds.picture()
 
 
 def test_copies_of_pages_are_in_the_repository() -> None:

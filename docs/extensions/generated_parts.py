@@ -1,4 +1,4 @@
-"""Parts of pages that the build makes, such as a reference from docstrings.
+"""Parts of pages that the build makes: references from docstrings, a derivative, a picture.
 
 A part is a fence of a page's Markdown whose name stands in ``PARTS``::
 
@@ -15,10 +15,14 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
+import tempfile
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import speeds_picture
 
 import calque
 
@@ -46,6 +50,11 @@ def expanded(text: str, plain: bool = False) -> str:
         return part(found["argument"].strip(), found["body"], plain).rstrip("\n")
 
     return FENCE.sub(replaced, text)
+
+
+def has_parts(text: str) -> bool:
+    """Return True if the build makes some part of a page."""
+    return any(found["name"] in PARTS for found in FENCE.finditer(text))
 
 
 def api(namespace: str, body: str, plain: bool) -> str:
@@ -117,14 +126,40 @@ def parameters_of(documented: Any) -> list[str]:
     return [str(parameter.replace(annotation=parameter.empty)) for parameter in parameters]
 
 
-PARTS: dict[str, Callable[[str, str, bool], str]] = {"api": api}
+def derivative(call: str, body: str, plain: bool) -> str:
+    """Return a function and, beside it, what ``calque.source(call)`` writes for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.py")
+        path.write_text(f"import numpy as np\n\n\n{body}", encoding="utf-8")
+        names = {**runpy.run_path(str(path)), "calque": calque}
+        written = eval(f"calque.source({call})", names)
+    parts = [
+        f"**{title}**\n\n```python\n{text.strip()}\n```"
+        for title, text in (("You write", body), ("calque writes", written))
+    ]
+    if plain:
+        return "\n\n".join(parts)
+    items = "\n".join(f":::{{grid-item}}\n{part}\n:::" for part in parts)
+    return f"::::{{grid}} 1 1 2 2\n:gutter: 3\n:class-container: side-by-side\n\n{items}\n::::"
+
+
+PARTS: dict[str, Callable[[str, str, bool], str]] = {
+    "api": api,
+    "derivative": derivative,
+    "speeds": speeds_picture.speeds,
+}
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Expand the parts of each page as Sphinx reads it."""
+    """Expand the parts of each page as Sphinx reads it: at each build."""
 
     def read(app: Any, name: str, content: list[str]) -> None:
         content[0] = expanded(content[0])
 
+    def outdated(app: Any, env: Any, *changes: set[str]) -> list[str]:
+        texts = {name: Path(env.doc2path(name)).read_text("utf-8") for name in env.found_docs}
+        return [name for name, text in texts.items() if has_parts(text)]
+
     app.connect("source-read", read)
+    app.connect("env-get-outdated", outdated)
     return {"parallel_read_safe": True}
