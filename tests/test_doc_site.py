@@ -85,6 +85,12 @@ def test_the_first_page_shows_speeds_as_the_tables_of_results_count_them() -> No
     assert 'class="slower"' in speeds.picture()
 
 
+def test_published_functions_are_counted_as_their_own_page_counts_them() -> None:
+    text, counted = ((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("will-it-work", "wild"))
+    right, tried, packages = re.search(r"\*\*(\d+) of (\d+) functions of (\d+) packages", counted).groups()
+    assert f"[{tried} functions of {packages} published packages]" in text and f" {right} work as they are" in text
+
+
 def test_copies_of_pages_are_in_the_repository() -> None:
     sources = importlib.import_module("repository_pages").sources()
     assert {"CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/results/cpu.md"} <= set(sources)

@@ -26,6 +26,7 @@ import speeds_picture
 
 import calque
 
+REFUSED = re.compile(r"^```python refused\n", re.M)
 ROOT = Path(__file__).resolve().parent.parent.parent
 BRIDGES = "calque.bridges."  # whose modules need frameworks that a build does without
 
@@ -37,7 +38,7 @@ FENCE = re.compile(
 
 
 def expanded(text: str, plain: bool = False) -> str:
-    """Replace the parts of a page; ``plain``: by Markdown that has no directives of Sphinx.
+    """Replace the parts of a page, and mark code that is refused; ``plain``: without Sphinx.
 
     >>> expanded("```{unknown} x\\n```\\n")
     '```{unknown} x\\n```\\n'
@@ -49,7 +50,8 @@ def expanded(text: str, plain: bool = False) -> str:
             return found[0]
         return part(found["argument"].strip(), found["body"], plain).rstrip("\n")
 
-    return FENCE.sub(replaced, text)
+    text = FENCE.sub(replaced, text)
+    return text if plain else REFUSED.sub("```{code-block} python\n:class: refused\n\n", text)
 
 
 def has_parts(text: str) -> bool:
