@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import fnmatch
 import importlib
 import re
 from collections import Counter
@@ -17,6 +18,13 @@ import calque
 
 ROOT = Path(calque.__file__).resolve().parent
 EXTENSIONS = ["generated_parts", "speeds_picture", "repository_pages", "language_models"]
+NOT_RAISED_HERE = {
+    "CalqueError": "the base of all",
+    "CoreError": "a defect of calque",
+    "MixedDevices": "on a GPU",
+    "NoGraph": "on a GPU",
+    "RanksDiffer": "under MPI",
+}
 BRIDGES = ["jax", "torch", "pytensor", "casadi"]
 
 
@@ -37,7 +45,8 @@ def test_the_navigation_leads_to_every_page() -> None:
     led = {"docs/index.md"}
     for page, tree in fences("toctree"):
         names = [line for line in tree.text.splitlines() if line and not line.startswith(":")]
-        led |= {f"{Path(page).parent.as_posix()}/{name}.md" for name in names}
+        patterns = [f"{Path(page).parent.as_posix()}/{name}.md" for name in names]
+        led |= {found for p in patterns for found in fnmatch.filter(DOCS, p) or [p]}
     assert set(DOCS) <= led
     missing = {page for page in led - set(DOCS) if not page.startswith("docs/generated/")}
     assert not missing
@@ -89,6 +98,14 @@ def test_published_functions_are_counted_as_their_own_page_counts_them() -> None
     text, counted = ((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("will-it-work", "wild"))
     right, tried, packages = re.search(r"\*\*(\d+) of (\d+) functions of (\d+) packages", counted).groups()
     assert f"[{tried} functions of {packages} published packages]" in text and f" {right} work as they are" in text
+
+
+def test_each_error_has_a_page_that_raises_it() -> None:
+    classes = importlib.import_module("generated_parts").error_classes()
+    pages = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/errors").glob("*.md")}
+    assert set(pages) == set(classes)
+    raised = {name for name, text in pages.items() if any(b.mark == f"refused {name}" for b, _ in doc_pages.program(text))}
+    assert set(pages) - raised == NOT_RAISED_HERE.keys()
 
 
 def test_copies_of_pages_are_in_the_repository() -> None:

@@ -31,10 +31,15 @@ def programs(page: str) -> str:
     return "\n\n".join(block.text for block, _ in doc_pages.program(text_of(page)))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if programs(p)])
+RUN = [p for p in PAGES if programs(p)]
+TOGETHER = ["docs/errors/", "docs/limits/"]  # many short pages: calque is imported once for each folder
+
+
+@pytest.mark.parametrize("page", [*TOGETHER, *(p for p in RUN if not p.startswith(tuple(TOGETHER)))])
 def test_the_programs_of_a_page(page: str, tmp_path: Path) -> None:
     environment = {**os.environ, "CALQUE_CPU_DEVICES": "2"}
-    command = [sys.executable, "-W", "error", ROOT / "tests" / "doc_pages.py", ROOT / page]
+    chosen = [ROOT / p for p in RUN if p.startswith(page)]
+    command = [sys.executable, "-W", "error", ROOT / "tests" / "doc_pages.py", *chosen]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
 

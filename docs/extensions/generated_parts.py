@@ -25,8 +25,10 @@ from typing import Any
 import speeds_picture
 
 import calque
+from calque.transpiler import errors
 
-REFUSED = re.compile(r"^```python refused\n", re.M)
+REFUSED = re.compile(r"^```python refused.*\n", re.M)
+HOME = errors.__name__
 ROOT = Path(__file__).resolve().parent.parent.parent
 BRIDGES = "calque.bridges."  # whose modules need frameworks that a build does without
 
@@ -145,9 +147,42 @@ def derivative(call: str, body: str, plain: bool) -> str:
     return f"::::{{grid}} 1 1 2 2\n:gutter: 3\n:class-container: side-by-side\n\n{items}\n::::"
 
 
+def error(name: str, body: str, plain: bool) -> str:
+    """Return what the docstring of an error says, which errors it is a kind of, and its import."""
+    found = getattr(errors, name)
+    own = [f"[{b.__name__}]({b.__name__}.md)" for b in found.__bases__ if b.__module__ == HOME]
+    pythons = [f"Python's `{b.__name__}`" for b in found.__bases__ if b.__module__ != HOME]
+    text = (inspect.getdoc(found) or "").partition("\n")[0].replace("``", "`")
+    kinds = " and of ".join(own + pythons)
+    return f"*{text}*\n\nA kind of {kinds}: `from {HOME} import {name}`."
+
+
+def error_table(argument: str, body: str, plain: bool) -> str:
+    """Return a table of all errors, each with the first line of its docstring."""
+    rows = [
+        f"| [{name}](errors/{name}.md) | {first.replace('``', '`')} |"
+        for name, found in sorted(error_classes().items())
+        for first in (inspect.getdoc(found) or "").split("\n")[:1]
+    ]
+    return "\n".join(["| error | raised for |", "| --- | --- |", *rows])
+
+
+def error_classes() -> dict[str, type[Exception]]:
+    """Return the errors that users may meet; TagNeeded is told on the page of BranchMismatch.
+
+    >>> error_classes()["ShapeError"].__name__
+    'ShapeError'
+    """
+    classes = {name: c for name, c in vars(errors).items() if isinstance(c, type)}
+    raised = {name: c for name, c in classes.items() if issubclass(c, errors.CalqueError)}
+    return {name: c for name, c in raised.items() if name != "TagNeeded"}
+
+
 PARTS: dict[str, Callable[[str, str, bool], str]] = {
     "api": api,
     "derivative": derivative,
+    "error": error,
+    "error-table": error_table,
     "speeds": speeds_picture.speeds,
 }
 
