@@ -58,6 +58,8 @@ def test_every_package_has_an_init() -> None:
 
 def test_the_version_is_said_once() -> None:
     assert settings()["metadata"]["version"] == calque.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {calque.__version__}\n" in citation
 
 
 def test_pyproject_holds_the_build_system_only() -> None:
