@@ -65,7 +65,9 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", default=DOCS.parent / "build" / "site", type=Path)
     folder = parser.parse_args().folder.resolve()
     kept = folder.with_name(folder.name + ".doctrees")
-    status = sphinx(["-W", "--keep-going", "-q", "-d", str(kept), str(DOCS), str(folder)])
+    status = sphinx(
+        ["-W", "--keep-going", "-q", "-E", "-a", "-d", str(kept), str(DOCS), str(folder)]
+    )
     if status:
         return status
     broken = broken_links(folder)

@@ -8,6 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS / "extensions"))
 
+from repository_pages import sources  # noqa: E402
+
 import calque  # noqa: E402
 
 project = "calque"
@@ -34,6 +36,7 @@ myst_heading_anchors = 4
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 
+WIDE = ["index", "support", "support-scipy", *sources().values()]  # without a table of contents
 html_theme = "pydata_sphinx_theme"
 html_title = "calque"
 html_static_path = ["static"]
@@ -52,7 +55,7 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], **{page: [] for page in WIDE}},
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -143,7 +143,7 @@ def elementwise_cases(rng: Any, side: int) -> list[Case]:
         goal = 1.5 if dtype is np.float64 else None
         cases.append(
             Case(
-                *(f"x + x**2 + x**3, {what}", arrays.powers, TWIN.powers, (x,), goal),
+                *(f"`x + x**2 + x**3`, {what}", arrays.powers, TWIN.powers, (x,), goal),
                 {"copy": copy, "Numba": powers_numba},
             )
         )

@@ -26,6 +26,7 @@ def plain(text: str) -> str:
     """
     text = expanded(text, plain=True)
     text = FENCE.sub("", text)
+    text = re.sub(r"^:{3,}\{grid\}.*\n", "", text, flags=re.M)
     kept = [re.sub(r"^:{3,}\{[\w-]+\} ?", "", line) for line in text.split("\n")]
     kept = [line for line in kept if not re.fullmatch(r":{3,}|:[\w-]+:.*", line.strip())]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() + "\n"
@@ -40,7 +41,8 @@ def first_sentence(text: str) -> str:
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")[1:]]
     sentences = [p for p in paragraphs if re.match(r"[\w`\[*]", p)]
-    sentence = re.split(r"(?<=[.:]) ", sentences[0], maxsplit=1)[0] if sentences else ""
+    sentence = re.split(r"(?<=\.) ", sentences[0], maxsplit=1)[0] if sentences else ""
+    sentence = re.sub(r":$", ".", sentence)
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence)
 
 
