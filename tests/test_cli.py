@@ -348,6 +348,20 @@ def test_verify_up_to_date(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("loss_grad.py: up to date\n", "")
 
 
+def test_verify_of_arrays_that_need_equal_sizes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command in the header gives one letter to sizes that the program needs to be equal."""
+    text = "import numpy as np\n\n\ndef fit(p, t, y, z):\n    return np.sum((p[0] * t - y) ** 2) + np.sum(z)\n"
+    (folder / "fit.py").write_text(text, encoding="utf-8")
+    fit = targets.load_function("fit.py:fit")
+    calque.save(calque.grad(fit), "fit_grad.py", np.ones(2), np.ones(5), np.ones(5), np.ones(7))
+    header = (folder / "fit_grad.py").read_text(encoding="utf-8")
+    assert '--args "f8[n], f8[m], f8[m], f8[k]"' in header
+    assert cli.main(["verify", "fit_grad.py"]) == 0
+    assert capsys.readouterr() == ("fit_grad.py: up to date\n", "")
+
+
 def test_verify_stale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = saved(folder, capsys)
     (folder / "loss_grad.py").write_text(text + "edited = True\n", encoding="utf-8")

@@ -30,7 +30,8 @@ from calque.transpiler.frontend.callables import default_of
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Var
-from calque.transpiler.ir.types import DimLike, substitute_dim, symbol
+from calque.transpiler.ir.quotients import is_symbol
+from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
 from calque.transpiler.transformations.vmap import Axes
 
@@ -354,8 +355,15 @@ def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
     """The arguments as types, general where the generated code is."""
     leaves, structure = pytrees.flatten(args)
     known = program.known_symbols
+    resolve = program.traced.builder.dims.resolve
+
+    def name_of(position: int, axis: int) -> str:
+        """The symbol of an axis, which is another's where the program needs equal sizes."""
+        found = resolve(symbol(dim_name(position, axis)))
+        return next(iter(dim_symbols(found))) if is_symbol(found) else dim_name(position, axis)
+
     names = [
-        dim_name(position, axis)
+        name_of(position, axis)
         for position, leaf in enumerate(leaves)
         if isinstance(leaf, np.ndarray)
         for axis, size in enumerate(leaf.shape)
@@ -373,7 +381,10 @@ def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
         value = np.asarray(leaf)
         if position in program.known_leaves:
             return value.item()
-        axes = [table.get(dim_name(position, axis), s) for axis, s in enumerate(value.shape)]
+        axes = [
+            s if dim_name(position, axis) in known else table.get(name_of(position, axis), s)
+            for axis, s in enumerate(value.shape)
+        ]
         return Spec(value.dtype, tuple(axes))
 
     return pytrees.unflatten(structure, [spec_of(i, leaf) for i, leaf in enumerate(leaves)])
