@@ -27,6 +27,7 @@ import speeds_picture
 import calque
 from calque.transpiler import errors
 
+PRINTED = re.compile(r"^```output\n(?=def |@kernel)", re.M)  # generated code
 REFUSED = re.compile(r"^```python refused.*\n", re.M)
 HOME = errors.__name__
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -40,7 +41,7 @@ FENCE = re.compile(
 
 
 def expanded(text: str, plain: bool = False) -> str:
-    """Replace the parts of a page, and mark code that is refused; ``plain``: without Sphinx.
+    """Replace the parts of a page, and mark code that is refused or printed; ``plain``: no marks.
 
     >>> expanded("```{unknown} x\\n```\\n")
     '```{unknown} x\\n```\\n'
@@ -53,7 +54,9 @@ def expanded(text: str, plain: bool = False) -> str:
         return part(found["argument"].strip(), found["body"], plain).rstrip("\n")
 
     text = FENCE.sub(replaced, text)
-    return text if plain else REFUSED.sub("```{code-block} python\n:class: refused\n\n", text)
+    for pattern, name in () if plain else ((REFUSED, "refused"), (PRINTED, "printed")):
+        text = pattern.sub(f"```{{code-block}} python\n:class: {name}\n\n", text)
+    return text
 
 
 def has_parts(text: str) -> bool:
