@@ -94,6 +94,7 @@ _EXAMPLES = {
     "explain": """\
   calque explain model.py:loss --transform "jit(grad(f))"
   calque explain model.py:loss --parallel
+  calque explain model.py:loss --cost --args "f8[1000000], float, 100"
   calque explain model.py:loss --why interchange""",
     "cache": """\
   calque cache info""",
@@ -154,6 +155,8 @@ def _add_commands(
     explain.add_argument("--parallel", action="store_true", help=told)
     told = "say instead what a pass of kernels did with each loop, and why not; or all"
     explain.add_argument("--why", metavar="PASS", help=told)
+    told = "say instead what a call costs: operations, bytes moved, and bytes saved"
+    explain.add_argument("--cost", action="store_true", help=told)
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
     told, asked = "what is there; or remove it all", ("info", "clear")
     kept.add_argument("what", choices=asked, metavar="{info,clear}", help=told)
@@ -205,6 +208,8 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    if options.cost and (options.parallel or options.why is not None):
+        raise UsageError("--cost, --parallel and --why are asked one at a time")
     if options.why is not None:
         try:
             explaining(options.why)
@@ -213,7 +218,7 @@ def _explain(options: argparse.Namespace) -> int:
     loops = options.parallel or options.why is not None  # of the function as it stands
     transform = options.transform or (None if loops else "grad(f)")
     fn, args = resolve(options.target, transform, options.args)
-    asked = {"parallel": options.parallel, "why": options.why}
+    asked = {"parallel": options.parallel, "why": options.why, "cost": options.cost}
     print(calque.explain(fn, *args, **asked).rstrip("\n"))
     return 0
 

@@ -26,7 +26,7 @@ TRANSPILER = (
     *("late", "errors", "forking", "prng", "ir", "primitives", "frontend"),
     *("vectorize", "algebra", "loops.bounds", "loops.accesses", "loops.dependence", "loops.products", "autodiff.tape", "autodiff", "autodiff.rules", "spmd"),
     *("sparsity", "transformations", "loops", "memory", "outlining"),
-    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "kernel_passes", "pipeline", "texts"),
+    *("codegen.text", "codegen.numba", "codegen", "codegen.numpy", "codegen.cuda", "diagnostics", "passes", "kernel_passes", "pipeline", "texts", "costs"),
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),

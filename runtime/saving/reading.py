@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime import api
 from calque.runtime.call import kernel_source
@@ -42,8 +42,14 @@ from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.ir.target import Target
 from calque.transpiler.kernel_passes import KERNEL_PASSES
+from calque.transpiler.late import Late
 from calque.transpiler.pipeline import to_kernels
 from calque.transpiler.primitives.function_calls import program_functions
+
+if TYPE_CHECKING:
+    from calque.runtime.saving import cost_report
+else:
+    cost_report = Late("calque.runtime.saving.cost_report")
 
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
@@ -319,7 +325,13 @@ def _differentiated(transformed: Transformed) -> list[str]:
 
 
 @outside
-def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None) -> str:
+def explain(
+    fn: Any,
+    *args: Any,
+    parallel: bool = False,
+    why: str | None = None,
+    cost: bool = False,
+) -> str:
     """Report what the reverse phase saves, recomputes or has at hand, and why, by the user's line.
 
     For a jitted function the report also says where each line runs: in kernels, in a call of
@@ -330,14 +342,28 @@ def explain(fn: Any, *args: Any, parallel: bool = False, why: str | None = None)
     it left it as it is; ``why="all"`` says so for all such passes. A pass that runs for a GPU alone
     is asked about the kernels for a GPU.
 
+    With ``cost=True`` it says instead what a call costs: floating-point operations, bytes read and
+    written in memory, and bytes that the forward phase saves for the reverse phase, as formulas of
+    the arguments' sizes and as numbers, beside those of the function that is differentiated.
+
     ``fn``: a transformed function, or a plain one; ``args``: arguments, or types (``spec``), for
-    which to explain it. Raises what the transformation raises.
+    which to explain it. Raises what the transformation raises, and ValueError where it is asked
+    about the cost and about something else.
 
     >>> import calque
     >>> print(calque.explain(calque.grad(lambda x: x * x), 1.0))
     Nothing is saved: the reverse phase has all it needs at hand.
+    >>> types = calque.spec("f8[n,m]"), calque.spec("f8[m]")
+    >>> report = calque.explain(lambda x, y: x @ y, *types, cost=True)
+    >>> [line for line in report.splitlines() if "operations" in line][0].split()[-1]
+    '2*m*n'
     """
     try:
+        if cost:
+            if parallel or why is not None:
+                raise ValueError("ask for one of cost, parallel and why at a time")
+            asked = _as_transformed(fn)
+            return cost_report.cost_report(_without_jit(asked), args, asked.compiled)
         if why is not None:
             return _remarks(_without_jit(_as_transformed(fn)), args, why)
         made = api.parallel(fn) if parallel else fn

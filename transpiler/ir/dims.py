@@ -471,7 +471,11 @@ class Dims(Quotients):
 
     def made_of(self, name: str) -> list[DimLike] | None:
         """The sizes that determine the size of a symbol; None if it depends on other data."""
-        key = next((k for k, d in self._slices.items() if dim_symbols(d) == {name}), (None,))
+        key = self.key_of(name)
         if key[0] not in OF_SIZES:
             return None
         return [part for part in key[1:] if isinstance(part, (int, Dim))]
+
+    def key_of(self, name: str) -> tuple:
+        """The operation and the operands that identify the size of a symbol; (None,) if unknown."""
+        return next((k for k, d in self._slices.items() if dim_symbols(d) == {name}), (None,))

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from calque.transpiler.ir.core import Block, Function, Statement, blocks_of
 
 FIRST = "first derivative"
+FROM_STATE = "run again from the last state saved"  # the note of a loop that does so
+AGAIN = "again: its values were not saved"  # ends the note of statements that a sweep repeats
 PHASES = ("forward", FIRST, "reverse")  # in the order of the text
 
 
@@ -52,3 +54,8 @@ def spread_phases(function: Function) -> None:
                 visit(inner, statement.phase)
 
     visit(function.body, "")
+
+
+def runs_again(statement: Statement) -> bool:
+    """True for a statement that a reverse phase repeats, to have its values anew."""
+    return statement.origin is not None and statement.origin.note.endswith(AGAIN)

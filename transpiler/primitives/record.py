@@ -63,6 +63,9 @@ class Primitive:
     in_loops: str | None = None  # the text in loops of kernels, for small matrices
     sums: bool = False  # of many numbers, added or multiplied in an order of NumPy's own
     cost: int = 0  # of one element, an addition being 1; 0: by the kind of its text
+    # operations(s, sizes): the floating-point operations of a statement, as a formula; None: by
+    # the kind. See transpiler/costs/operation_counts.py
+    operations: Callable[..., Any] | None = None
 
     # memory
     view_back: Callable[..., Any] | None = None  # the base's next value, given the view's

@@ -14,6 +14,7 @@ from calque.transpiler.ir import core
 from calque.transpiler.ir.blocks import prune_block
 from calque.transpiler.ir.builder import Array, Builder, atom, current, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, Effect, Function, Var
+from calque.transpiler.ir.phases import AGAIN
 from calque.transpiler.ir.rewrite import copy_facts, inlined
 from calque.transpiler.primitives.called import Called, Part
 
@@ -100,7 +101,7 @@ def say_again(program: Function, name: str) -> None:
     forth = [s for s in program.body.statements if s.phase != "reverse"]
     for s in core.walk(Block(forth)):
         if s.origin is not None and not s.origin.note:
-            s.origin = replace(s.origin, note=f"run {name} again: its values were not saved")
+            s.origin = replace(s.origin, note=f"run {name} {AGAIN}")
 
 
 def emit(

@@ -43,6 +43,7 @@ from calque.transpiler.ir.blocks import (
 )
 from calque.transpiler.ir.builder import Array, atom, current
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, While
+from calque.transpiler.ir.phases import FROM_STATE
 from calque.transpiler.ir.quotients import is_symbol
 from calque.transpiler.ir.rewrite import cloned, emit_loop, inlined, rename_symbols, symbols_of
 from calque.transpiler.ir.types import INT, dim_symbols
@@ -345,7 +346,7 @@ class Snapshots:
                 self._rename_symbols(step, mapping[self.counter])
                 body.statements += step.statements
                 body.results = [*step.results, *saved.all]
-            with self._noting("run again from the last state saved"):
+            with self._noting(FROM_STATE):
                 made = emit_loop(builder, earlier, (first, position, 1), phis, inits, body)
         reached = zip((self.phis[k] for k in self.state), made.outs[:count], strict=True)
         core.substitute(self.block, dict(reached))

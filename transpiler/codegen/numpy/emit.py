@@ -146,6 +146,11 @@ def outlined(function: core.Function, kernels: Target) -> core.Function:
     return replace(function, body=_prepared(function, kernels).program.body)
 
 
+def printed_program(function: core.Function, kernels: Target) -> PrintedProgram:
+    """The program that a function's text shows: a copy, with copies before in-place stores."""
+    return _prepared(function, kernels).program
+
+
 def _prepared(function: core.Function, kernels: Target) -> Printing:
     """A copy of a function, after the passes before its text."""
     name_parameters(function)
