@@ -126,6 +126,7 @@ SUBJECTS = [
         reassociate=(True, "deterministic"),
         first=("kernels", "first"),
         graph=("auto", "parallel"),
+        memory=(None, "every"),
         device=(None, "stage"),
     ),
     subject(
@@ -216,6 +217,7 @@ SUBJECTS = [
         lambda f: calque.grad(f)(2.0, 3.0),
         fun=(product, "function"),
         every=(None, "every"),
+        memory=(None, "every"),
         prevent_cse=(True, "flag"),
         policy=(None, "policy"),
         static_argnums=((), "static"),
@@ -225,6 +227,7 @@ SUBJECTS = [
         lambda f: calque.grad(f)(2.0, 3.0),
         fun=(product, "function"),
         every=(None, "every"),
+        memory=(None, "every"),
         prevent_cse=(True, "flag"),
         policy=(None, "policy"),
         static_argnums=((), "static"),
