@@ -151,6 +151,20 @@ def test_no_statement_is_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         calque.check(program, WEIGHTS, ROWS)
 
 
+def test_a_jump_is_no_slope() -> None:
+    def decay(rate, end):
+        y, t = 1.0, 0.0
+        while t < end:
+            y, t = y - 0.01 * rate * y, t + 0.01
+        return y
+
+    report = str(calque.check(decay, 0.3, 1.0))
+    rate, end = report.splitlines()[1:3]
+    assert rate.endswith("yes") and end.endswith("a jump")
+    assert report.endswith("By end the function jumps here: try other arguments.")
+    assert "jump" not in str(calque.check(lambda x: np.abs(x).sum(), np.array([0.0, 1.0])))
+
+
 def test_kinks_and_symmetric_matrices() -> None:
     """A slope between those at a kink's sides is right; a factorization means symmetric steps."""
     calque.check(lambda x: np.sum(np.maximum(x, 0.0) + np.abs(x)), np.array([0.0, 1.0, -2.0]))

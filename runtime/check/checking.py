@@ -55,12 +55,15 @@ class Report:
             found = (row.forward, row.reverse, row.differences)
             numbers = ("refused" if x is None else f"{x:.10g}" for x in found)
             said = "NO" if row.verdict else "all zero" if row.is_zero else "yes"
+            said = "a jump" if row.jumps and not row.verdict else said
             cells.append((name, *numbers, said))
         widths = [max(map(len, column)) for column in zip(*cells)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells]
         if self.unchecked:
             names = ", ".join(self.unchecked)
             lines.append(f"By {names} nothing was checked: all derivatives are zero here.")
+        if jumping := [name for name, row in self.rows if row.jumps]:
+            lines.append(f"By {', '.join(jumping)} the function jumps here: try other arguments.")
         return "\n".join(lines)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

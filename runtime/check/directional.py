@@ -41,6 +41,7 @@ class Comparison:
     right: float
     scale: float
     single: bool
+    jumps: bool = False  # the function jumps at this point: differences are of the jump
 
     @property
     def is_zero(self) -> bool:
@@ -61,7 +62,7 @@ class Comparison:
 
     def _steps(self, slope: float) -> float:
         """The distance of a slope from differences: at a kink, from the slopes at its sides."""
-        kink = abs(self.left - self.right) > (0.3 if self.single else 1e-3) * self.scale
+        kink = abs(self.left - self.right) > _kink(self.single) * self.scale
         low, high = sorted((self.left, self.right)) if kink else (self.differences,) * 2
         return max(low - slope, slope - high, 0.0) / (2e-2 if self.single else 1e-5) / self.scale
 
@@ -109,7 +110,25 @@ def compare(
     slope, size = (reverse, 0.0) if forward is None else (forward, _norm(out_dots or ()))
     scale = 1.0 + abs(slope) + _norm(weights) * size
     left, right = (here - below) / step, (above - here) / step
-    return Comparison(forward, reverse, (above - below) / (2 * step), left, right, scale, single)
+    jumps = abs(left - right) > _kink(single) * scale and _is_jump(
+        lambda step: _dot(weights, moved(step)) - here, abs(left - right), step / 8
+    )
+    middle = (above - below) / (2 * step)
+    return Comparison(forward, reverse, middle, left, right, scale, single, jumps)
+
+
+def _kink(single: bool) -> float:
+    """The difference of two one-sided slopes, in units of their scale, from which it is a kink."""
+    return 0.3 if single else 1e-3
+
+
+def _is_jump(change: Callable[[float], float], difference: float, step: float) -> bool:
+    """True if one-sided slopes differ by a multiple of ``difference`` with a shorter step.
+
+    At a kink the difference of the slopes stays the same; at a jump it is the jump by the step.
+    """
+    with np.errstate(all="ignore"):
+        return abs(change(step) + change(-step)) / step > 4.0 * difference
 
 
 def _pushed(modes: Modes, leaves: list[Any], dots: list[Any]) -> tuple[Leaves, Leaves | None]:
