@@ -46,6 +46,12 @@ def forget_origins(file: str) -> None:
     _written.pop(file, None)
 
 
+def origin_of(file: str, line: int) -> Origin | None:
+    """The user's place that a line of generated code is written for; None if it is not known."""
+    found = _written.get(file)
+    return None if found is None else origin_of_line("".join(linecache.getlines(file)), line, found)
+
+
 def note_origin(error: BaseException) -> None:
     """Give an error from generated code a note with the user's line, if it does not show one.
 
@@ -55,12 +61,11 @@ def note_origin(error: BaseException) -> None:
         return
     origin, trace = None, error.__traceback__
     while trace is not None:
-        found = _written.get(trace.tb_frame.f_code.co_filename)
-        if found is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if _written.get(file) is not None:
             if trace.tb_next is None and _raises(trace):
                 return
-            text = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
-            origin = origin_of_line(text, trace.tb_lineno, found)
+            origin = origin_of(file, trace.tb_lineno)
         trace = trace.tb_next
     note = "" if origin is None else str(CalqueError("", origin)).rstrip()
     if note and isinstance(error, TypeError) and _COMPLEX.match(str(error)):

@@ -14,6 +14,7 @@ import numpy as np
 
 from calque.runtime import debug_nans
 from calque.runtime.fitting import fitting, flag
+from calque.runtime.tracebacks import origin_of
 from calque.transpiler.errors import KeyReuseError, Origin
 
 _HERE = str(Path(__file__).parent)
@@ -100,6 +101,8 @@ def _place() -> Origin:
     positions: Any = list(code.co_positions())[frame.f_lasti // 2]
     line, end_line, column, end_column = positions
     line = line or frame.f_lineno
+    if (origin := origin_of(code.co_filename, line)) is not None:
+        return origin  # of generated code
     text = linecache.getline(code.co_filename, line).rstrip("\n")
     return Origin(
         code.co_filename, line, column or 0, end_line or line, end_column or 0, text, code.co_name
