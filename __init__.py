@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         register_pytree_node_class,
     )
     from calque.runtime.saving.reading import explain, save, source
+    from calque.runtime.saving.viewing import view
     from calque.runtime.trees import (
         keystr,
         ravel_pytree,
@@ -131,6 +132,7 @@ else:  # the rest is imported when it is asked for
             "register_dataclass register_pytree_node register_pytree_node_class"
         ),
         "calque.runtime.saving.reading": "explain save source",
+        "calque.runtime.saving.viewing": "view",
         "calque.runtime.trees": (
             "keystr ravel_pytree tree_all tree_flatten tree_flatten_with_path "
             "tree_leaves tree_leaves_with_path tree_map tree_map_with_path "
@@ -229,6 +231,7 @@ __all__ = [
     "value_and_grad",
     "value_and_hessian",
     "value_and_jacobian",
+    "view",
     "vjp",
     "vmap",
 ]

@@ -24,13 +24,15 @@ from calque.runtime.call import disk_cache
 from calque.runtime.check.checking import examine
 from calque.runtime.check.directional import is_float
 from calque.runtime.engines.choosing import ENGINES
-from calque.runtime.saving.reading import explaining, module_source
+from calque.runtime.saving.pass_remarks import explaining
+from calque.runtime.saving.reading import module_source
+from calque.runtime.saving.viewing import page_text
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.spec import sample_args
-from calque.targets import UsageError, completions, resolve
+from calque.targets import UsageError, completions, load_function, resolve
 from calque.transpiler.errors import CalqueError, SpecError
 from calque.transpiler.ir import debug, pytrees
-from calque.verifying import verdicts
+from calque.verifying import saved_command, verdicts
 
 # what a user's program may raise
 _PROGRAMS = (
@@ -88,7 +90,9 @@ _EXAMPLES = {
   calque COMMAND --help    says more of each command""",
     "show": """\
   calque show model.py:loss --transform "grad(f, argnums=(0, 1))" --args "f8[n,3], float"
-  calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py""",
+  calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py
+  calque show model.py:loss --transform "grad(f)" --html -o page.html
+  calque show --html --against loss_grad.py -o page.html""",
     "check": """\
   calque check model.py:loss --args "f8[4], {'W': f8[3,4]}\"""",
     "explain": """\
@@ -123,8 +127,13 @@ def _parser() -> _Parser:
         sub.set_defaults(run=run)
         return sub
 
-    def target(sub: _Parser) -> None:
-        what = sub.add_argument("target", metavar="FILE:FUNC", help="a file, and a function in it")
+    def target(sub: _Parser, optional: bool = False) -> None:
+        what = sub.add_argument(
+            *("target",),
+            metavar="FILE:FUNC",
+            nargs="?" if optional else None,
+            help="a file, and a function in it",
+        )
         what.completer = completions  # type: ignore[attr-defined]  # read by argcomplete
         sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
         sub.add_argument("--args", metavar="TYPES", help="such as \"f8[3], {'W': f8[n,3]}, float\"")
@@ -135,16 +144,22 @@ def _parser() -> _Parser:
 
 def _add_commands(
     command: Callable[[str, Callable[[argparse.Namespace], int], str], _Parser],
-    target: Callable[[_Parser], None],
+    target: Callable[..., None],
 ) -> None:
     """Add the commands, each with what it takes."""
     show = command("show", _show, "Print the source of a function, transformed.")
-    target(show)
+    target(show, optional=True)
     stages = ("core", "numpy", "kernels", "cuda")
     show.add_argument("--stage", choices=stages, help="which form; else the one that runs")
     engines = "of pmap and shard_map: what carries messages; else threads"
     show.add_argument("--engine", choices=ENGINES, help=engines)
     show.add_argument("-o", dest="output", metavar="FILE", help="write a module instead")
+    told = "a page with the function and its source side by side; with -o, into that file"
+    show.add_argument("--html", action="store_true", help=told)
+    told = "with --html: as a difference to a saved module, whose header can stand for FILE:FUNC"
+    show.add_argument("--against", metavar="SAVED", help=told)
+    told = "with --html: compare each statement's derivative with differences, at random arguments"
+    show.add_argument("--check", action="store_true", help=told)
     check = command("check", _check, "Compare forward mode, reverse mode and differences.")
     target(check)
     check.add_argument("--seed", type=_seed, default=0, help="of the random arguments (0)")
@@ -173,6 +188,10 @@ def _seed(text: str) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
+    if options.html or options.against is not None or options.check:
+        return _show_page(options)
+    if options.target is None:
+        raise UsageError("FILE:FUNC is missing, as in model.py:loss")
     fn, args = resolve(options.target, options.transform, options.args)
     text = (
         calque.source(fn, *args, stage="core", engine=options.engine)
@@ -184,10 +203,43 @@ def _show(options: argparse.Namespace) -> int:
     if not options.output:
         print(text if options.stage == "core" else _painted(text), end="")
         return 0
+    return _written(options.output, text)
+
+
+def _written(path: str, text: str) -> int:
     try:
-        write_whole(options.output, text)
+        write_whole(path, text)
     except OSError as error:
-        raise UsageError(f"{options.output} cannot be written: {error.strerror}") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    return 0
+
+
+def _show_page(options: argparse.Namespace) -> int:
+    if not options.html:
+        raise UsageError("--against and --check are for pages: write --html, too")
+    if options.stage == "core":
+        raise UsageError("--stage core has no page: it can only be printed")
+    folder = os.getcwd()
+    against = options.against and os.path.abspath(options.against)
+    if options.target is None:
+        if against is None:
+            raise UsageError("a page needs FILE:FUNC, or --against a module that calque wrote")
+        folder, command = saved_command(options.against)
+        for name in ("target", "transform", "args", "stage", "engine"):
+            setattr(options, name, command.get(name if name == "target" else f"--{name}"))
+    with contextlib.chdir(folder):
+        fn, args = resolve(options.target, options.transform, options.args)
+        values = None
+        if options.check:
+            values = _usable_args(load_function(options.target), args, 0)
+        asked = {"stage": options.stage, "engine": options.engine, "values": values}
+        try:
+            text = page_text(fn, *args, against=against, **asked)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{options.against} cannot be read: {error}") from None
+    if options.output:
+        return _written(options.output, text)
+    print(text, end="")
     return 0
 
 

@@ -91,6 +91,12 @@ def _saved(file: str, given: Sequence[str]) -> _Saved:
     return _Saved(file, text, folder, command)
 
 
+def saved_command(file: str) -> tuple[str, dict[str, str]]:
+    """The folder in which a saved module's command runs, and the command's parts."""
+    found = _saved(file, ())
+    return found.folder, found.command
+
+
 def _made_again(modules: Sequence[_Saved]) -> list[dict[str, Any]]:
     """The texts that other processes make of each command; where one ends early, a next goes on."""
     answers: dict[int, dict[str, Any]] = {}

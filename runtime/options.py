@@ -126,7 +126,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("partials", "transpose", "slope", "jvp", "vjp"), function_or_none),
     **dict.fromkeys(("tangent_solve", "is_leaf"), function_or_none),
     **dict.fromkeys(("has_aux", "holomorphic", "allow_int", "prevent_cse", "enabled"), flag),
-    **dict.fromkeys(("tiled", "optimize_remat", "check_vma"), flag),
+    **dict.fromkeys(("tiled", "optimize_remat", "check_vma", "check"), flag),
     **dict.fromkeys(("in_specs", "out_specs"), specs),
     "engine": lambda value: one_of(None, *choosing.ENGINES)(value),
     "devices": optional(some_devices),
@@ -168,7 +168,7 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "name": place,
     "batch": batch,
     "text": text,
-    "path": path,
+    **dict.fromkeys(("path", "against"), path),
     **dict.fromkeys(("primals", "tangents", "args"), sequence),
     "cls": some_class,
 }

@@ -24,6 +24,8 @@ import numpy as np
 import calque, calque.cli, calque.transpiler.pipeline
 assert calque.__file__.startswith(sys.argv[1]), calque.__file__
 from probe import square_sum
+page = calque.view(calque.grad(square_sum), np.ones(2), path=sys.argv[1] + "/page.html").read_text()
+assert "--accent" in page and "use strict" in page
 print(calque.grad(square_sum)(np.array([1.0, 2.0])))
 """
 
@@ -87,9 +89,8 @@ def test_the_wheel_holds_every_module(wheel: Path) -> None:
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     listed = [name.split(".")[1:] for name in settings()["options"]["packages"].split()]
     files = [file for parts in listed for file in ROOT.joinpath(*parts).glob("*.py")]
-    assert inside == {f"calque/{file.relative_to(ROOT).as_posix()}" for file in files} | {
-        "calque/py.typed"
-    }
+    others = {f"calque/{name}" for name in ("py.typed", *(f"runtime/pages/page.{k}" for k in ("css", "js")))}
+    assert inside == {f"calque/{file.relative_to(ROOT).as_posix()}" for file in files} | others
 
 
 def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:

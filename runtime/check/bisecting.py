@@ -34,7 +34,10 @@ _MOST_ITERATIONS = 4  # how often a statement of a loop is tested
 
 @dataclass(frozen=True)
 class Fault:
-    """A statement whose derivative is wrong: where it stands, its operation, the numbers."""
+    """A statement that was tested: where it stands, its operation, the numbers.
+
+    Those that ``find_faults`` gives are wrong.
+    """
 
     origin: Origin | None
     operation: str
@@ -51,6 +54,18 @@ class Fault:
 
 def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> list[Fault]:
     """The innermost statements of ``fn`` that are wrong by themselves."""
+    return list(_faults(*_run(fn, args), seed))
+
+
+def compare_statements(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> list[Fault]:
+    """The comparison of each statement of ``fn`` that can be tested by itself, right or wrong."""
+    return list(_comparisons(*_run(fn, args), seed))
+
+
+def _run(
+    fn: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[list[SingleStatement], dict[int, list[tuple[Any, ...]]]]:
+    """The statements of ``fn``, and the values that each had in a few iterations."""
     roots: list[Any] = []
 
     def find(dispatcher: Dispatcher, given: Any) -> Program:
@@ -73,7 +88,19 @@ def find_faults(fn: Callable[..., Any], args: tuple[Any, ...], seed: int) -> lis
 
     with np.errstate(all="ignore"):
         _load(text, "observed", {OBSERVER: observe})(*args, **program.hidden(roots[-1]))
-    return list(_faults(top, seen, seed))
+    return top, seen
+
+
+def _comparisons(
+    statements: list[SingleStatement], seen: dict[int, list[tuple[Any, ...]]], seed: int
+) -> Iterator[Fault]:
+    for single in statements:
+        if single.statements:
+            yield from _comparisons(single.statements, seen, seed)
+            continue
+        found = _compared(single, seen.get(id(single), []), seed)
+        if found is not None:
+            yield Fault(single.statement.origin, _operation(single), found)
 
 
 def _faults(
@@ -104,19 +131,30 @@ def _wrong(
     single: SingleStatement, iterations: list[tuple[Any, ...]], seed: int
 ) -> Comparison | Literal["right", "untested"]:
     """A comparison that fails, if any does."""
-    modes = _modes(single)
-    if modes is None or not iterations:
+    found = _compared(single, iterations, seed)
+    if found is None:
         return "untested"
+    return found if found.error > 1.0 else "right"
+
+
+def _compared(
+    single: SingleStatement, iterations: list[tuple[Any, ...]], seed: int
+) -> Comparison | None:
+    """The first comparison that fails, else the worst one; None if a statement is not tested."""
+    modes = _modes(single)
+    if modes is None:
+        return None
+    compared: list[Comparison] = []
     for number, values in enumerate(iterations):
         floats = (k for k, v in enumerate(single.inputs) if v.type.is_float)
         moving = {k for k in floats if is_float(values[k])}
         try:
-            found = worst(modes, list(values), moving, seed + number)
+            compared.append(worst(modes, list(values), moving, seed + number))
         except NameError:
-            return "untested"  # a result is not assigned on this path
-        if found.error > 1.0:
-            return found
-    return "right"
+            return None  # a result is not assigned on this path
+        if compared[-1].error > 1.0:
+            return compared[-1]
+    return max(compared, key=lambda c: c.error, default=None)
 
 
 def worst(modes: Modes, leaves: list[Any], moving: set[int], seed: int) -> Comparison:

@@ -166,7 +166,7 @@ def _command(
     name, named = _named_in_file(transformed, plain)
     if name is None:
         return Reason(f"no name in {file} stands for {_described(plain)}")
-    transform, types = transform_text(transformed, named), format_args(_specs_of(program, args))
+    transform, types = transform_text(transformed, named), format_args(specs_of(program, args))
     if not _are_literals(transformed, named):
         return Reason("a transformation was given what cannot be written in a command")
     try:
@@ -351,7 +351,7 @@ def _instances(value: Any) -> list[Any]:
     )
 
 
-def _specs_of(program: Program, args: tuple[Any, ...]) -> Any:
+def specs_of(program: Program, args: tuple[Any, ...]) -> Any:
     """The arguments as types, general where the generated code is."""
     leaves, structure = pytrees.flatten(args)
     known = program.known_symbols

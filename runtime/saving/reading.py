@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calque.runtime import api
 from calque.runtime.call import kernel_source
-from calque.runtime.call.argument_keys import sizes_of
-from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.fallback import message
 from calque.runtime.call.loading import Program
-from calque.runtime.call.plans import capture_sizes
 from calque.runtime.call.progress import watched
 from calque.runtime.cuda import launching_source
 from calque.runtime.devices.device_source import DeviceSource
-from calque.runtime.devices.mapped import Mapped, jitted
-from calque.runtime.engines.choosing import GPUS, THREADS
-from calque.runtime.fitting import shown
+from calque.runtime.devices.mapped import Mapped
 from calque.runtime.options import checked
 from calque.runtime.outside import outside
-from calque.runtime.saving.provenance import STAGES, provenance
+from calque.runtime.pages.html_pages import framed, page_html
+from calque.runtime.pages.reviews import Review, review_of
+from calque.runtime.saving.pass_remarks import explaining, remarked
+from calque.runtime.saving.provenance import provenance, specs_of
+from calque.runtime.saving.stage_programs import (
+    as_transformed,
+    at_stage,
+    engine_of,
+    program_at,
+    refuse_engine,
+)
+from calque.runtime.saving.titles import title
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.tiers.launch_types import tried
 from calque.runtime.tracebacks import hide_own_frames
-from calque.runtime.transformed import BoundTransformed, Transformed, complete
+from calque.runtime.transformed import Transformed
 from calque.runtime.version import NUMBA_TRIED
 from calque.transpiler import texts
-from calque.transpiler.codegen.cuda.cuda_target import CUDA
 from calque.transpiler.codegen.numba.numba_in_order import NUMBA_IN_ORDER
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support
@@ -37,13 +42,8 @@ from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placeme
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
-from calque.transpiler.ir.old_pass_names import OLD_NAMES
-from calque.transpiler.ir.pass_manager import Work
 from calque.transpiler.ir.remarks import remark_lines
-from calque.transpiler.ir.target import Target
-from calque.transpiler.kernel_passes import KERNEL_PASSES
 from calque.transpiler.late import Late
-from calque.transpiler.pipeline import to_kernels
 from calque.transpiler.primitives.function_calls import program_functions
 
 if TYPE_CHECKING:
@@ -54,44 +54,20 @@ else:
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
 
-def _as_transformed(fn: Any) -> Transformed:
-    if isinstance(fn, BoundTransformed):
-        return fn.unbound()
-    fn = getattr(fn, "calque_program", fn)  # of a sparse derivative: what computes its entries
-    if not callable(fn):
-        raise TypeError(f"fn must be a function, and is {shown(fn)}")
-    return fn if isinstance(fn, Transformed) else Transformed("identity", fn)
-
-
-def _at_stage(fn: Any, stage: str | None) -> Transformed:
-    """A function as ``jit`` runs it for "kernels", without ``jit`` for "numpy", else as it is."""
-    if stage is not None and not (isinstance(stage, str) and stage in STAGES):
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {shown(stage)}")
-    transformed = _as_transformed(fn)
-    if isinstance(transformed, Mapped) and stage == "kernels" and not transformed.compiled:
-        return jitted(transformed, lambda f: Transformed("jit", f))
-    if stage == "kernels" and not transformed.compiled:
-        inner = transformed.function if transformed.kind == "identity" else transformed
-        return Transformed("jit", inner)
-    return _without_jit(transformed) if stage == "numpy" else transformed
-
-
-def _without_jit(transformed: Transformed) -> Transformed:
-    """The same transformations, uncompiled."""
-    if not transformed.compiled:
-        return transformed
-    inner = transformed.function
-    bare = _without_jit(_as_transformed(inner))
-    if transformed.kind == "jit":
-        return bare
-    function = bare.function if bare.kind == "identity" else bare
-    return type(transformed)(transformed.kind, function, **transformed.options)
-
-
 class SourceText(str):
-    """Source as text, which a notebook shows in colour."""
+    """Source as text, which a notebook shows in colour, and beside the user's functions."""
 
-    __slots__ = ()
+    __slots__ = ("_review",)
+
+    _review: Callable[[], Review] | None
+
+    def __new__(cls, text: str, review: Callable[[], Review] | None = None) -> SourceText:
+        made = super().__new__(cls, text)
+        made._review = review
+        return made
+
+    def __reduce__(self) -> Any:
+        return SourceText, (str(self),)  # the program stays in this process
 
     def _repr_html_(self) -> str:
         from pygments import highlight
@@ -99,7 +75,10 @@ class SourceText(str):
         from pygments.lexers import PythonLexer
 
         # styles stand in the elements: a page has no sheet of ours
-        return str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
+        text = str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
+        if self._review is None:
+            return text
+        return text + framed(page_html(self._review()))
 
 
 @outside
@@ -123,19 +102,21 @@ def source(fn: Any, *args: Any, stage: str | None = None, engine: str | None = N
         return x ** 3
     """
     try:
-        transformed = _at_stage(fn, stage)
+        transformed = at_stage(fn, stage)
         name = transformed.generated_name()
         if isinstance(transformed, Mapped):
-            found = DeviceSource(transformed, args, _engine(transformed, stage, engine))
+            found = DeviceSource(transformed, args, engine_of(transformed, stage, engine))
             if stage == "core":
                 return SourceText(texts.core_text(found.program.traced, name))
-            return SourceText(found.source())
-        _refuse_engine(engine)
-        traced = _program(transformed, args, stage).traced
+            return SourceText(found.source(), partial(review_of, fn, found.specs(), stage, engine))
+        refuse_engine(engine)
+        program = program_at(transformed, args, stage)
+        traced = program.traced
         if stage == "core":
             return SourceText(texts.core_text(traced, name))
         with watched(lambda: name, lambda: "writing its source"):
-            return SourceText(texts.function_text(traced, name))
+            text = texts.function_text(traced, name)
+        return SourceText(text, partial(review_of, fn, specs_of(program, args), stage))
     except Exception as error:
         hide_own_frames(error)
         raise
@@ -190,21 +171,21 @@ def module_source(
     """The text that ``save`` writes; not ``alone``, it imports what kernels call from calque."""
     if isinstance(stage, str) and stage == "core":
         raise ValueError('stage "core" is no module: it can only be shown')
-    transformed = _at_stage(fn, stage)
+    transformed = at_stage(fn, stage)
     called: Support | None = kernel_source.embedded if alone else None
     if isinstance(transformed, Mapped):
-        found = DeviceSource(transformed, args, _engine(transformed, stage, engine))
+        found = DeviceSource(transformed, args, engine_of(transformed, stage, engine))
         called = launching_source.embedded if alone and found.on_gpus else called
         specs = found.specs()
-        origin = provenance(_as_transformed(fn), found.program, specs, stage, engine)
+        origin = provenance(as_transformed(fn), found.program, specs, stage, engine)
         _note_numba(found.program.traced, origin, alone)
         return found.module(origin, title(transformed), called)
-    _refuse_engine(engine)
-    program = _program(transformed, args, stage)
+    refuse_engine(engine)
+    program = program_at(transformed, args, stage)
     if stage == "cuda" and alone:
         called = launching_source.embedded
     name = transformed.generated_name()
-    origin = provenance(_as_transformed(fn), program, args, stage)
+    origin = provenance(as_transformed(fn), program, args, stage)
     _note_numba(program.traced, origin, alone)
     text = texts.module_text(program.traced, name, title(transformed), origin, called, True)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
@@ -216,112 +197,11 @@ def module_source(
     return text
 
 
-def _program(transformed: Transformed, args: tuple[Any, ...], stage: str | None) -> Program:
-    """The program for arguments, or specs; that of a GPU for the stage "cuda"."""
-    if stage != "cuda":
-        return transformed.program(*args)
-    return transformed.cuda_programs().find(complete(transformed, args), {})[0]
-
-
 def _note_numba(traced: Traced, origin: list[str], alone: bool) -> None:
     """Record the Numba versions tried in the header of a stand-alone module with kernels."""
     if alone and traced.target in (NUMBA, NUMBA_IN_ORDER):
         tried = " to ".join(NUMBA_TRIED)
         origin.append(f"Kernels need Numba alone; they were tried with {tried}.")
-
-
-def _engine(mapped: Mapped, stage: str | None, engine: str | None) -> str:
-    """The engine whose text is asked for: that of GPUs writes the stage "cuda", and no other."""
-    own = GPUS.name if mapped.on_gpus() or stage == "cuda" else THREADS.name
-    found = own if engine is None else engine
-    if (found == GPUS.name) != (stage == "cuda") and (stage not in (None, "core")):
-        raise ValueError(
-            f"the engine {found!r} has no stage {shown(stage)}: GPUs have the engine 'nccl' and "
-            "the stage 'cuda'"
-        )
-    return found
-
-
-def _refuse_engine(engine: str | None) -> None:
-    if engine is not None:
-        raise ValueError("engine is for functions over devices: pmap and shard_map")
-
-
-_TITLES = {
-    "grad": "Gradient of {f} with respect to {a}",
-    "value_and_grad": "Value and gradient of {f} with respect to {a}",
-    "jvp": "Value and tangent of {f}",
-    "vjp": "Cotangents of the arguments of {f}",
-    "jit": "Kernels of {f}",
-    "jacfwd": "Jacobian of {f} with respect to {a}, by forward mode",
-    "jacrev": "Jacobian of {f} with respect to {a}, by reverse mode",
-    "jacobian": "Jacobian of {f} with respect to {a}",
-    "value_and_jacobian": "Value and Jacobian of {f} with respect to {a}",
-    "hessian": "Hessian of {f} with respect to {a}",
-    "value_and_hessian": "Value and Hessian of {f} with respect to {a}",
-    "hessian_diag": "Diagonal of the Hessian of {f} with respect to {a}",
-    "laplacian": "Laplacian of {f} with respect to {a}",
-    "hvp": "Hessian of {f} times a vector",
-    "vmap": "{f} for a batch of {b}",
-    "pmap": "{f} on several devices",
-    "shard_map": "{f} on a mesh of devices",
-    "identity": "{f}",
-}
-
-_NESTED = {
-    "grad": "Gradient with respect to {a} of {f}",
-    "value_and_grad": "Value and gradient with respect to {a} of {f}",
-}
-
-
-def title(transformed: Transformed) -> str:
-    """``Gradient of f with respect to w, b.``"""
-    inner = transformed.function
-    name = getattr(inner, "__name__", type(inner).__name__)
-    text = _TITLES.get(transformed.kind, "{f}")
-    if isinstance(inner, Transformed) and inner.kind != "identity":
-        name = title(inner).rstrip(".")
-        if name.startswith("The "):
-            name = f"the {name.removeprefix('The ')}"
-        elif not _TITLES.get(inner.kind, "{f}").startswith("{f}"):
-            name = f"the {name[0].lower()}{name[1:]}"
-        text = _NESTED.get(transformed.kind, text)
-    if text.startswith("{f}"):
-        name = name[0].upper() + name[1:] if name.startswith("the ") else name
-    differentiated = ", ".join(_differentiated(transformed))
-    return text.format(f=name, a=differentiated, b=_batched(transformed)) + "."
-
-
-def _batched(transformed: Transformed) -> str:
-    """The names of the arguments that have an axis of examples; "arguments" where all have one."""
-    axes = getattr(transformed.options.get("axes"), "in_axes", 0)
-    if not isinstance(axes, (tuple, list)):
-        return "arguments"
-    try:
-        names = list(inspect.signature(transformed.function).parameters)
-    except (TypeError, ValueError):
-        names = []
-    mapped = [k for k, axis in enumerate(axes) if axis is not None]
-    if len(mapped) == len(axes) or len(names) < len(axes):
-        return "arguments"
-    return ", ".join(names[k] for k in mapped)
-
-
-def _differentiated(transformed: Transformed) -> list[str]:
-    argnums = transformed.options.get("argnums", 0)
-    try:
-        parameters = list(inspect.signature(transformed.function).parameters)
-    except (TypeError, ValueError):
-        return ["its arguments"]
-    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    return [
-        n
-        if isinstance(n, str)
-        else parameters[n]
-        if -len(parameters) <= n < len(parameters)
-        else f"argument {n}"
-        for n in numbers
-    ]
 
 
 @outside
@@ -362,12 +242,12 @@ def explain(
         if cost:
             if parallel or why is not None:
                 raise ValueError("ask for one of cost, parallel and why at a time")
-            asked = _as_transformed(fn)
-            return cost_report.cost_report(_without_jit(asked), args, asked.compiled)
+            compiled = as_transformed(fn).compiled
+            return cost_report.cost_report(at_stage(fn, "numpy"), args, compiled)
         if why is not None:
-            return _remarks(_without_jit(_as_transformed(fn)), args, why)
+            return _remarks(at_stage(fn, "numpy"), args, why)
         made = api.parallel(fn) if parallel else fn
-        transformed = _as_transformed(made)
+        transformed = as_transformed(made)
         program = transformed.program(*args) if parallel else transformed.asked(tried, args)
         traced = program.traced
         loops = list(dict.fromkeys(_loop_lines(traced)))
@@ -387,33 +267,8 @@ def explain(
 def _remarks(transformed: Transformed, args: tuple[Any, ...], why: str) -> str:
     """The remarks of one pass of kernels on each loop, or those of all passes."""
     policy = explaining(why)
-    sizes: dict[str, int] = {}  # passes ask them what pays
-
-    def find(dispatcher: Dispatcher, given: Any) -> Program:
-        program, leaves = dispatcher.find(given, {})
-        sizes.update({**capture_sizes(program.captures, dispatcher.root), **sizes_of(leaves)})
-        return program
-
-    traced = transformed.asked(find, args).traced
-    made = to_kernels(traced, sizes=sizes, target=_target_of(policy, traced), remarks=True)
-    lines = remark_lines(made.builder, None if policy == "all" else policy)
+    lines = remark_lines(remarked(transformed, args, policy), None if policy == "all" else policy)
     return "\n".join(lines) or f"{policy} considers no loop of {transformed.generated_name()}."
-
-
-def _target_of(policy: str, traced: Traced) -> Target:
-    """The target of the kernels that a pass is asked about: a GPU if it runs for no CPU."""
-    work = Work(traced.function, traced.builder, NUMBA)
-    passes = [each for each in KERNEL_PASSES if policy in ("all", each.name)]
-    return NUMBA if any(each.when(work) for each in passes) else CUDA
-
-
-def explaining(why: Any) -> str:
-    """The name of a pass that explains itself, or "all"; ValueError for others."""
-    names = list(dict.fromkeys(each.name for each in KERNEL_PASSES if each.explains))
-    policy = OLD_NAMES.get(why, why) if isinstance(why, str) else None
-    if policy is None or policy not in ("all", *names):
-        raise ValueError(f'why must be "all", or one of {", ".join(names)}, not {shown(why)}')
-    return policy
 
 
 def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:

@@ -106,10 +106,10 @@ class Launcher(StatementWriter):
         found: dict[int, str] = {}
         after = ""
         for s in reversed(statements):
-            after = found[id(s)] = (self._prepares(s) and after) or self._phase_of(s) or after
+            after = found[id(s)] = (self._prepares(s) and after) or self.phase_of(s) or after
         return found
 
-    def _phase_of(self, s: Statement) -> str:
+    def phase_of(self, s: Statement) -> str:
         """The phase of a statement, from the statements written for it."""
         hidden = self.expressions.folding.skip
         phases = {t.phase for t in core.walk(Block([s])) if not hidden(t) and not self._prepares(t)}

@@ -82,10 +82,15 @@ class CNames:
 
 
 class CText:
-    """Prints the statements of a kernel; ``names.used`` collects the functions they call."""
+    """Prints the statements of a kernel; ``names.used`` collects the functions they call.
 
-    def __init__(self, names: CNames, notes: Notes):
-        self.names, self.notes = names, notes
+    ``marked`` is given the lines of each statement, with its tree.
+    """
+
+    def __init__(
+        self, names: CNames, notes: Notes, marked: Callable[[list[str], Any], list[str]]
+    ):
+        self.names, self.notes, self.marked = names, notes, marked
         self.indexing = False  # True within an index, which is below the size of an array
 
     def _use(self, word: str, *trees: Any) -> None:
@@ -280,7 +285,7 @@ class CText:
                     made += indented(f"{self.names.type_of(n)} {n};", depth)
             fresh = first if first in ahead else None
             known |= set(ahead)
-            made += self._statement(line, depth, inner, fresh)
+            made += self.marked(self._statement(line, depth, inner, fresh), line)
         return made
 
     def _declarations(self, lines: Sequence[Any], declared: set[str]) -> list[tuple[str, int]]:

@@ -400,12 +400,12 @@ class CudaLauncher(Launcher):
         written: set[Var] = set()  # arrays stored into since the last barrier of the row's threads
         seen: set[Var] = set()
         phase, self._quoted = "", self._header()
-        both = block is self._grid.loops[-1].body and self._phase_of(self._grid.loops[0]) == BOTH
+        both = block is self._grid.loops[-1].body and self.phase_of(self._grid.loops[0]) == BOTH
         for s in block.statements:
             lines = self._statement(s, depth)
             if not lines:
                 continue
-            if both and (now := self._phase_of(s)) and now not in (phase, BOTH):
+            if both and (now := self.phase_of(s)) and now not in (phase, BOTH):
                 made += self._phase(now, bool(made))
                 phase = now
             read = set(map(self._scope.given, self._arrays_read(s)))

@@ -20,6 +20,7 @@ from calque.transpiler.codegen.cuda.thread_reductions import COMBINED
 from calque.transpiler.codegen.numpy.emit import Support, imports, sorted_imports, written_function
 from calque.transpiler.codegen.text.layout import WIDTH, to_text
 from calque.transpiler.codegen.text.origins import origins_in
+from calque.transpiler.codegen.text.recording import record_functions, record_kernel
 from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.codegen.text.spelling import call, name
 from calque.transpiler.ir import core
@@ -73,6 +74,7 @@ def _parts(
     paths |= {v: path for v, (path, _) in leaf_paths(function).items()}
     trees[-1].body = with_named_sizes(trees[-1].body, writer.sizes, paths, CUDA.words)
     function.origins = {function.name: origins_in(trees[-1].body)}
+    record_functions(trees, writer)
     text = "\n\n\n".join(to_text(_on_device(t, writer)).strip() for t in trees)
     launcher = writer.notes.restore(text) + "\n"
     kernels = writer.cuda_kernels
@@ -81,6 +83,8 @@ def _parts(
     launcher = _LAUNCH.sub(_filled, launcher)
     combining = [_combining(name, *how) for name, how in writer.combining.items()]
     used = writer.used | {w for t in combining for w in _called(t)}
+    for kernel in kernels:
+        record_kernel(kernel.text)
     written = [*("\n".join(k.text) for k in kernels), *combining]
     used |= {kind for kind in COMPLEX for text in written if re.search(rf"\b{kind}\b", text)}
     texts = [definitions(used), *written]

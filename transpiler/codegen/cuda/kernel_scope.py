@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import gast
@@ -16,6 +16,7 @@ from calque.transpiler.codegen.cuda.complex_numbers import COMPLEX
 from calque.transpiler.codegen.cuda.grid import Grid
 from calque.transpiler.codegen.cuda.named_sizes import NamedSizes, is_named, shifted, sum_text
 from calque.transpiler.codegen.launcher import Launcher
+from calque.transpiler.codegen.text.recording import with_source
 from calque.transpiler.codegen.text.spelling import name, target
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Apply, For, Kernel, Var
@@ -277,7 +278,8 @@ class KernelScope:
 
     def text(self, lines: list[Any]) -> list[str]:
         """The body of the kernel."""
-        self.printer = CText(self.c_names(), self.writer.notes)
+        marked = partial(with_source, writer=self.writer)
+        self.printer = CText(self.c_names(), self.writer.notes, marked)
         last = []
         for out in self.kernel.outs:
             if not out.type.ndim and out not in self.totals:

@@ -38,6 +38,7 @@ from calque.transpiler.codegen.text.instances import helper_names, import_name, 
 from calque.transpiler.codegen.text.layout import Notes, to_text
 from calque.transpiler.codegen.text.names import Names
 from calque.transpiler.codegen.text.origins import origins_in
+from calque.transpiler.codegen.text.recording import record_functions
 from calque.transpiler.codegen.text.signature import (
     argument_names,
     arguments,
@@ -87,6 +88,7 @@ def emit_function(
     """
     kind = StatementWriter if kernels is NUMPY else Launcher
     writer, trees = written_function(function, comments, kernels, asking, kind)
+    record_functions(trees, writer)
     function.launches = getattr(writer, "launches", [])
     function.origins = {function.name: origins_in(trees[-1].body)}
     function.kernel_origins = {t.name: origins_in(t.body) for t in trees[:-1]}

@@ -8,12 +8,13 @@ from typing import Any
 
 from calque.transpiler.codegen.text.layout import Notes
 from calque.transpiler.errors import Origin
+from calque.transpiler.ir.core import Statement
 
 
-def placed(line: Any, origin: Origin | None) -> Any:
-    """A line with its origin in the user's source set, unless it has one."""
+def placed(line: Any, origin: Origin | None, made: Statement | None = None) -> Any:
+    """A line with its origin in the user's source set, and its statement, unless it has them."""
     if not hasattr(line, "origin"):
-        line.origin = origin
+        line.origin, line.made = origin, made
     return line
 
 

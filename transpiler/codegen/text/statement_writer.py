@@ -90,6 +90,10 @@ class StatementWriter:
     def finish(self, body: list[Any]) -> None:
         """Change the statements of a function whose lines have their final lengths, in place."""
 
+    def phase_of(self, s: Statement) -> str:
+        """The phase of a statement."""
+        return s.phase
+
     def _origin_of(self, atoms: Sequence[Atom]) -> Origin | None:
         """The origin of the folded values that a ``return`` or an assignment computes."""
         folded = self.expressions.folding.folded
@@ -139,7 +143,7 @@ class StatementWriter:
         value = self.expressions.value(together.made)
         made = gast.Assign([gast.Tuple(names, gast.Store())], value, None)
         line = self._fitting(made, together.made.args, depth, together.made)
-        return [placed(line, together.made.origin)]
+        return [placed(line, together.made.origin, together.made)]
 
     def _phase(self, phase: str, separate: bool) -> list[Any]:
         if not self.comments or self.program.function.phase == "forward":
@@ -183,7 +187,7 @@ class StatementWriter:
 
     def _statement(self, s: Statement, depth: int) -> list[Any]:
         origin = _only_origin(s.body.statements) if isinstance(s, Kernel) else s.origin
-        return [placed(line, origin) for line in self._unplaced(s, depth)]
+        return [placed(line, origin, s) for line in self._unplaced(s, depth)]
 
     def _unplaced(self, s: Statement, depth: int) -> list[Any]:
         if self.expressions.folding.skip(s):
@@ -366,7 +370,8 @@ class StatementWriter:
                 others = pending[:k] + pending[k + 1 :]
                 if not any(self.expressions.names(out) in self._names_read(a) for _, a in others):
                     line = self._fitting(self._move(out, atom), [atom], depth)
-                    lines.append(placed(line, self._origin_of([atom])))
+                    origin = self._origin_of([atom])  # else that of the loop, or of the branch
+                    lines.append(line if origin is None else placed(line, origin))
                     del pending[k]
                     break
             else:
