@@ -25,6 +25,16 @@ def _trace_observed(self: Any, machine: Machine, args: Args, kwargs: Kwargs, nod
         return machine.call_value(self.function, args, kwargs, node)
 
 
+def _trace_whole_batches(self: Any, machine: Machine, args: Args, kwargs: Kwargs, node: Any) -> Any:
+    """The function; no examples of its batches are taken apart. Its program is read, not run."""
+    builder = machine.builder
+    before, builder.whole_batches = builder.whole_batches, True
+    try:
+        return machine.call_value(self.function, args, kwargs, node)
+    finally:
+        builder.whole_batches = before
+
+
 def _numbered(self: Any, args: Args, kwargs: Kwargs) -> tuple[Any, Args, Kwargs, dict[str, Any]]:
     """The function, the arguments of a call and the options, without names in ``argnums``."""
     argnums, function, args, kwargs = by_number(
@@ -199,6 +209,7 @@ TRACE: dict[str, Callable[..., Any]] = {
     "identity": _trace_identity,
     "jit": _trace_identity,
     "observed": _trace_observed,
+    "whole_batches": _trace_whole_batches,
     "grad": _trace_grad,
     "value_and_grad": _trace_value_and_grad,
     "jvp": _trace_jvp,

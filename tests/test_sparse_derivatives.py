@@ -276,17 +276,6 @@ def test_a_value_of_another_size_at_run_time_is_an_error() -> None:
         jac(np.abs(x))
 
 
-def test_branches_in_a_batch_take_the_pattern_from_outside() -> None:
-    def either(a):
-        return a**2 if a > 0.5 else np.sin(a)
-
-    x = np.linspace(0.1, 0.9, 5)
-    with pytest.raises(SparsityUndecided):
-        sparse.jacobian(lambda x: calque.vmap(either)(x), x)
-    jac = sparse.jacobian(lambda x: calque.vmap(either)(x), x, sparsity=np.eye(5))
-    np.testing.assert_allclose(jac(x).toarray(), np.diag(np.where(x > 0.5, 2.0 * x, np.cos(x))))
-
-
 def test_a_hessian_of_a_rule_for_cotangents_alone() -> None:
     @calque.custom_vjp
     def cube(x):

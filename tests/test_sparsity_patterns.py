@@ -215,6 +215,44 @@ def test_moves_by_values_warn_and_are_dense() -> None:
     np.testing.assert_array_equal(jac(x + 1.0).toarray(), np.roll(np.eye(4), 2, axis=0))
 
 
+def a_row_somewhere(x):
+    y = np.zeros((3, 4))
+    y[np.argmax(x[:3])] = x[:4]
+    return y
+
+
+def some_rows(x):
+    y = np.ones((3, 4))
+    y[x[:3] > 0.0] = x[:4]
+    return y
+
+
+def a_column_somewhere(x):
+    y = np.zeros((4, 3))
+    y[:, np.argmax(x[:3])] += x[:4]
+    return y.T
+
+
+def a_place_in_each_row(x):
+    y = np.zeros((4, 3))
+    y[np.arange(4), np.argsort(x) % 3] = x
+    return y.T
+
+
+@pytest.mark.filterwarnings("ignore:.*taken to")
+@pytest.mark.parametrize(
+    "f",
+    [a_row_somewhere, some_rows, a_column_somewhere, a_place_in_each_row],
+    ids=lambda f: f.__name__,
+)
+def test_stores_at_unknown_places_are_dense_along_their_axis_alone(f: Any) -> None:
+    x = np.array([0.3, -0.5, 0.9, 1.4])
+    jac = sparse.jacobian(f, x)
+    np.testing.assert_array_equal(jac.sparsity.to_scipy().toarray(), np.tile(np.eye(4), (3, 1)))
+    for point in (x, -x, x[::-1]):
+        np.testing.assert_array_equal(jac(point).toarray(), calque.jacfwd(f)(point).reshape(12, 4))
+
+
 ONE_ROW = np.array([[0.0, 1.0, 0.0, 2.0, 0.0, 0.0]])
 TWO_ROWS = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
 MASK = np.array([[True, False, True], [False, True, False]])

@@ -18,7 +18,12 @@ from calque.runtime.sparse.programs import cotangents_of, tangents_of
 from calque.runtime.spec import Spec
 from calque.runtime.transformed import Transformed, result_spec
 from calque.runtime.trees import tree_leaves, tree_map
-from calque.transpiler.errors import CustomRuleError, NotDifferentiable
+from calque.transpiler.errors import (
+    CalqueError,
+    CustomRuleError,
+    NotDifferentiable,
+    SparsityUndecided,
+)
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Function, Slot, Var, map_tree
@@ -108,11 +113,71 @@ def _follow(
     """The pattern of ``derivative(directions, *args)`` by the directions; transposed in reverse."""
     program = Transformed("identity", derivative)
     found = program.program(directions, *args)
-    root, traced = program.dispatcher().root, found.traced
+    followed = _reached(program, directions, args, fixed)
+    _warn(followed.coarse)
+    if followed.is_complex and mode is None and not any(map(np.iscomplexobj, followed.directions)):
+        mode = "forward"  # a cotangent of a complex number gives no derivative by real ones
+    pattern = SparsityPattern.reached(followed.reach)
+    return Detected(
+        pattern.transposed() if mode == "reverse" else pattern,
+        mode,
+        tuple(followed.integers),
+        tuple((path, np.array(value)) for path, value in followed.captured),
+        program.dispatcher().root,
+        found,
+        functools.partial(program.program, directions),
+    )
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The inputs that all numbers of a program's result reach, and the values that decided so."""
+
+    reach: ReachedInputs
+    is_complex: bool  # one of the numbers is
+    coarse: list[Coarse]
+    directions: list[Any]  # leaves: the inputs
+    integers: list[tuple[int, Any]]
+    captured: list[tuple[Path, Any]]
+
+
+def _reached(program: Transformed, directions: Any, args: Sequence[Any], fixed: bool) -> Followed:
+    """The inputs that the numbers of a program's result reach.
+
+    A test on unknown values takes examples of a batch apart: which, and how many, is not known.
+    Where the pattern is undecided or coarse then, another program is followed, in which no examples
+    are taken apart: both arms of each branch are for all.
+    """
+    undecided, found = None, None
+    try:
+        found = _followed(program, directions, args, fixed)
+    except SparsityUndecided as error:
+        undecided = error
+    apart = program.program(directions, *args).traced.builder.lanes_taken
+    if apart and (found is None or found.coarse):
+        whole = Transformed("whole_batches", program.function)
+        try:
+            other = _followed(whole, directions, args, fixed, certain=False)
+        except (CalqueError, IndexError, ArithmeticError, ValueError):
+            pass  # an arm does not run for the examples that do not take it
+        else:
+            if found is None or len(other.coarse) < len(found.coarse):
+                return other
+    if found is None:
+        assert undecided is not None
+        raise undecided
+    return found
+
+
+def _followed(
+    program: Transformed, directions: Any, args: Sequence[Any], fixed: bool, certain: bool = True
+) -> Followed:
+    root, traced = program.dispatcher().root, program.program(directions, *args).traced
     own, leaves = pytrees.flatten(directions)[0], pytrees.flatten(tuple(args))[0]
     every = [*own, *leaves]
-    captured = [(path, path.read(root)) for _, path in found.captures]
-    sizes = capture_sizes(found.captures, root) | sizes_of(every) | integers_of(every)
+    captured = [(c.path, c.path.read(root)) for c in traced.captures]
+    names = tuple((c.name, c.path) for c in traced.captures)
+    sizes = capture_sizes(names, root) | sizes_of(every) | integers_of(every)
     small = traced.copied(sizes)
     inputs = sum(np.size(leaf) for leaf in own)
     given, integers = _arguments(leaves, inputs, fixed)
@@ -124,22 +189,10 @@ def _follow(
     values: dict[Var, Any] = {var: known[k] for var, k in small.builder.leaf_of_param.items()}
     for copy, (_, value) in zip(small.captures, captured, strict=True):
         values[copy.var] = value if fixed else none(np.shape(value), inputs)
-    detection = Detection(inputs)
+    detection = Detection(inputs, certain=certain)
     detection.follow(small.function, values)
     flat, is_complex = _results(detection, small.function)
-    _warn(detection.coarse)
-    pattern = SparsityPattern.reached(flat)
-    if is_complex and mode is None and not any(map(np.iscomplexobj, own)):
-        mode = "forward"  # a cotangent of a complex number gives no derivative by real ones
-    return Detected(
-        pattern.transposed() if mode == "reverse" else pattern,
-        mode,
-        tuple(integers),
-        tuple((path, np.array(value)) for path, value in captured),
-        root,
-        found,
-        functools.partial(program.program, directions),
-    )
+    return Followed(flat, is_complex, detection.coarse, own, integers, captured)
 
 
 def _results(detection: Detection, function: Function) -> tuple[ReachedInputs, bool]:

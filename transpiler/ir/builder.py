@@ -95,6 +95,8 @@ class Builder(Sizes):
         self.varying: Any = None  # which values differ along the axes that are checked
         self.lanes: Any = None  # what batches the present call of a function with rules
         self.vmaps = 0  # how many batches the present code is one example of
+        self.whole_batches = False  # both arms of a branch are for all examples, whatever they are
+        self.lanes_taken = False  # some examples of a batch were taken apart from the others
         self.machine: Any = None  # the interpreter of the user's code; it runs the user's rules
         self.symmetries: dict[Var, Any] = {}  # of matrices, while a derivative is taken
         self.unmasked: set[Var] = set()  # vectors of which no mask has chosen the elements

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.transpiler.ir.core import Slot
+from calque.transpiler.ir.core import Atom, Slot, Var
 from calque.transpiler.primitives import (
     complexes,
     creation,
@@ -31,7 +31,7 @@ from calque.transpiler.sparsity.reached_inputs import (
     together,
     union,
 )
-from calque.transpiler.sparsity.rules import Question, Shape, like, moving, of_all, reaches
+from calque.transpiler.sparsity.rules import Question, Shape, moving, of_all, reaches
 
 reaches(diagonals.diag, diagonals.diagonal, diagonals.tril, diagonals.triu, rearranging.tile)(
     moving
@@ -133,37 +133,51 @@ def _pad(q: Question) -> ReachedInputs:
 def _getitem(q: Question) -> ReachedInputs:
     index = q.params["index"]
     base, *dynamic = q.operands
-    unknown = [isinstance(d, ReachedInputs) for d in dynamic]
     base = q.reach(0)
-    if not any(unknown):
+    if not any(isinstance(d, ReachedInputs) for d in dynamic):
         place = concrete_index(index, dynamic)
         return base.moved(lambda plane: plane[place])
-    q.note("the place that is read depends on values: it is taken to be any")
-    axes = _axes_of(index, [*map(like, dynamic)], base.ndim)
-    if axes is None or any(isinstance(item, slice) for item in index):
+    over = _unknown_axes(q, dynamic)
+    if not _all_grow(q, over):
+        q.note("the place that is read depends on values: it is taken to be any")
+    if over is None:
         return union([ReachedInputs((), q.inputs, (), None, base.all_of_them())], q.shapes[0])
-    over = [axis for axis, slots in axes.items() if any(unknown[s] for s in slots)]
     joined = base.over(over, keepdims=True)
-    known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
-    place = tuple(
-        np.zeros_like(p) if k in over else p for k, p in enumerate(concrete_index(index, known))
-    )
+    place = _at_first(index, dynamic, over)
     return joined.moved(lambda plane: plane[place])
 
 
-def _axes_of(
-    index: tuple[Any, ...], dynamic: Sequence[Any], ndim: int
-) -> dict[int, list[int]] | None:
-    """The slots of an index for each axis, if each of its items is for the axis at its place."""
-    if any(np.asarray(d).dtype.kind == "b" for d in dynamic):  # a mask is for all its axes
+def _unknown_axes(q: Question, dynamic: Sequence[Any]) -> list[int] | None:
+    """The axes along which the place of an index is not known; None if it may be any place.
+
+    It may, unless each item of the index is for the axis at its place, and slices are known.
+    """
+    if any(map(_is_of_axes, q.apply.args[-len(dynamic) :])):
         return None
-    found: dict[int, list[int]] = {}
-    for axis, item in enumerate(index):
-        if item is None or item is Ellipsis or axis >= ndim:
+    found = []
+    for axis, item in enumerate(q.params["index"]):
+        if item is None or item is Ellipsis or axis >= q.reach(0).ndim:
             return None
         parts = (item.start, item.stop) if isinstance(item, slice) else (item,)
-        found[axis] = [p.position for p in parts if isinstance(p, Slot)]
+        slots = [p.position for p in parts if isinstance(p, Slot)]
+        if any(isinstance(dynamic[k], ReachedInputs) for k in slots):
+            if isinstance(item, slice):
+                return None
+            found.append(axis)
     return found
+
+
+def _all_grow(q: Question, axes: list[int] | None) -> bool:
+    """True if axes have no known size, as where a loop saves a value of each of its iterations."""
+    base = q.apply.args[0]
+    if axes is None or not isinstance(base, Var):
+        return False
+    return not any(isinstance(base.type.dims[axis], int) for axis in axes)
+
+
+def _is_of_axes(atom: Atom) -> bool:
+    """True if an item of an index is a mask for several axes."""
+    return isinstance(atom, Var) and atom.type.dtype.kind == "b" and atom.type.ndim != 1
 
 
 @reaches(indexing.update)
@@ -175,13 +189,26 @@ def _update(q: Question) -> ReachedInputs:
 
 
 def _stored_somewhere(q: Question) -> ReachedInputs:
-    q.note("the place of a store depends on values: it is taken to be any")
-    value = q.reach(1)
-    return union(
-        [q.reach(0), ReachedInputs((), q.inputs, (), None, value.all_of_them())]
-        if not value.is_empty
-        else [q.reach(0)],
-        q.shapes[0],
+    """The sets of an array into which a value may have been stored, along axes that are known."""
+    base, value, dynamic = q.reach(0), q.reach(1), q.operands[2:]
+    over = _unknown_axes(q, dynamic)
+    if not _all_grow(q, over):
+        q.note("the place of a store depends on values: it is taken to be any")
+    if value.is_empty:
+        return base
+    if over is None:
+        return union([base, ReachedInputs((), q.inputs, (), None, value.all_of_them())], base.shape)
+    place = _at_first(q.params["index"], dynamic, over)
+    shape = tuple(1 if k in over else size for k, size in enumerate(base.shape))
+    places = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[place]
+    return union([base, scattered(value.broadcast(places.shape), places, shape)], base.shape)
+
+
+def _at_first(index: tuple[Any, ...], dynamic: Sequence[Any], over: Sequence[int]) -> Any:
+    """The place that an index means, at 0 along axes where it is not known."""
+    known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
+    return tuple(
+        np.zeros_like(p) if k in over else p for k, p in enumerate(concrete_index(index, known))
     )
 
 
@@ -249,9 +276,11 @@ def scattered(values: ReachedInputs, places: Any, shape: Shape) -> ReachedInputs
 @reaches(growing.room)
 def _room(q: Question) -> ReachedInputs:
     function, params, rest = q.apply.primitive.function, q.params, q.operands[1:]
-    if any(isinstance(r, ReachedInputs) for r in rest):
+    if not any(isinstance(r, ReachedInputs) for r in rest):
+        return q.reach(0).moved(lambda plane: function(plane, *rest, **params))
+    if q.shapes[0] != q.reach(0).shape:
         return of_all(q)[0]
-    return q.reach(0).moved(lambda plane: function(plane, *rest, **params))
+    return q.reach(0)  # nothing is in the places that it may have got
 
 
 @reaches(histograms.bincount)

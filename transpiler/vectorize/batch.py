@@ -45,7 +45,7 @@ from calque.transpiler.ir.uses import reads
 from calque.transpiler.primitives.axis_collectives import NamedAxis
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.growing import furthest
-from calque.transpiler.vectorize.divergence import is_total, mapped, own_pace, stored_roots
+from calque.transpiler.vectorize.divergence import mapped, own_pace, stored_roots
 from calque.transpiler.vectorize.masking import Arms, lanes_of, stored_rows
 from calque.transpiler.vectorize.stacking import atom_of
 
@@ -301,7 +301,7 @@ class Lanes(Arms):
     ) -> tuple[list[Any], Any]:
         """The next values of carried Vars, for the living examples alone; and who lives on."""
         blocks = [body] if test is None else [body, test]
-        if all(is_total(b, self.read, self.steady) for b in blocks):
+        if self.all_may_run(blocks):
             return self._masked_iteration(body, test, phis, carried, live)
         if self.steady:
             return self._steady_iteration(body, test, phis, carried, live)

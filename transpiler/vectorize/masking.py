@@ -38,12 +38,18 @@ class Arms(Values):
             self.shared_branch(s)
         elif _of_other_sizes(s):
             raise Unstackable("vmap of a branch whose arms make arrays of other sizes.", s.origin)
-        elif all(is_total(arm, self.read, self.steady) for arm in (s.then, s.orelse)):
+        elif self.all_may_run((s.then, s.orelse)):
             self.chosen(s)
         elif (self.steady and self.looping) or self.guarded(s):
             self.arm_by_arm(s)
         else:
             self.split(s)
+
+    def all_may_run(self, blocks: Sequence[Block]) -> bool:
+        """True if blocks may run for examples that do not take them."""
+        if self.builder.whole_batches:
+            return True
+        return all(is_total(block, self.read, self.steady) for block in blocks)
 
     def guarded(self, s: If) -> bool:
         """True if an arm must not run at all where no example takes it."""

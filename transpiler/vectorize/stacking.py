@@ -389,6 +389,7 @@ class Values:
         Arrays of ``whole`` stay where they are, and so do those that are read by element; none do
         if it is None.
         """
+        self.builder.lanes_taken = True
         kept = set() if whole is None else {*whole, *read_by_element(blocks)}
         values: dict[Var, Any] = {}
         rows: dict[Var, LaneRows] = {}
