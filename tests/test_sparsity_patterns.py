@@ -299,15 +299,6 @@ def test_rules_of_rare_sizes(f):
         np.testing.assert_allclose(jac(point).toarray(), calque.jacfwd(f)(point), atol=1e-15)
 
 
-def test_a_part_at_an_unknown_place_is_refused():
-    def window(x):
-        k = np.argmax(x[:4])
-        return np.sum(x[k : k + 2]) * x
-
-    with pytest.raises(SparsityUndecided, match="the size of an array depends on the inputs"):
-        sparse.jacobian(window, np.arange(6.0))
-
-
 def numbers_read(settings):
     def f(x):
         y = settings["c"] * x[0] + x * x[settings["k"]]

@@ -30,6 +30,7 @@ from calque.transpiler.ir.core import Function, Slot, Var, map_tree
 from calque.transpiler.sparsity.detection import Detection
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, numbered, together
 from calque.transpiler.sparsity.rules import Coarse
+from calque.transpiler.sparsity.unknown_sizes import is_in_part
 
 
 class DenseBlockWarning(UserWarning):
@@ -139,6 +140,11 @@ class Followed:
     directions: list[Any]  # leaves: the inputs
     integers: list[tuple[int, Any]]
     captured: list[tuple[Path, Any]]
+    in_part: bool  # arrays on the way have no known sizes
+
+    def looseness(self) -> tuple[int, int]:
+        """The number of operations that are said to reach too much, and of the pattern's entries."""
+        return len(self.coarse), len(self.reach.sparse()[1])
 
 
 def _reached(program: Transformed, directions: Any, args: Sequence[Any], fixed: bool) -> Followed:
@@ -154,14 +160,14 @@ def _reached(program: Transformed, directions: Any, args: Sequence[Any], fixed: 
     except SparsityUndecided as error:
         undecided = error
     apart = program.program(directions, *args).traced.builder.lanes_taken
-    if apart and (found is None or found.coarse):
+    if apart and (found is None or found.coarse or found.in_part):
         whole = Transformed("whole_batches", program.function)
         try:
             other = _followed(whole, directions, args, fixed, certain=False)
         except (CalqueError, IndexError, ArithmeticError, ValueError):
             pass  # an arm does not run for the examples that do not take it
         else:
-            if found is None or len(other.coarse) < len(found.coarse):
+            if found is None or other.looseness() < found.looseness():
                 return other
     if found is None:
         assert undecided is not None
@@ -192,7 +198,8 @@ def _followed(
     detection = Detection(inputs, certain=certain)
     detection.follow(small.function, values)
     flat, is_complex = _results(detection, small.function)
-    return Followed(flat, is_complex, detection.coarse, own, integers, captured)
+    in_part = detection.unsized is not None
+    return Followed(flat, is_complex, detection.coarse, own, integers, captured, in_part)
 
 
 def _results(detection: Detection, function: Function) -> tuple[ReachedInputs, bool]:
@@ -205,6 +212,12 @@ def _results(detection: Detection, function: Function) -> tuple[ReachedInputs, b
         return len(seen) - 1
 
     order = pytrees.flatten(map_tree(number, function.result))[0]
+    if any(map(is_in_part, seen)):
+        raise SparsityUndecided(
+            "the size of an array depends on the inputs here, and it is in the result",
+            detection.unsized,
+            "give the pattern: sparsity=a boolean matrix, or a SparsityPattern",
+        )
     results, inputs = [seen[k] for k in order if seen[k] is not None], detection.inputs
     reach = [r if isinstance(r, ReachedInputs) else none(np.shape(r), inputs) for r in results]
     is_complex = any(isinstance(a, Var) and a.type.dtype.kind == "c" for a in atoms)

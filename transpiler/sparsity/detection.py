@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import Origin, SparsityUndecided
+from calque.transpiler.errors import Origin
 from calque.transpiler.ir.core import (
     Apply,
     Atom,
@@ -30,11 +30,18 @@ from calque.transpiler.ir.core import (
 )
 from calque.transpiler.sparsity import place_rules, product_rules  # noqa: F401  (fill a table)
 from calque.transpiler.sparsity.lanes import LaneRun, NotInLanes
-from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, union
+from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none
 from calque.transpiler.sparsity.rules import Coarse, Question, like, reached
+from calque.transpiler.sparsity.unknown_sizes import (
+    either_in_part,
+    is_in_part,
+    needs_parts,
+    reached_in_part,
+    size_is_known,
+    sized,
+)
 
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
-_SPARSITY = "give the pattern: sparsity=a boolean matrix, or a SparsityPattern"
 _INTEGERS: dict[Any, Any] = {  # of Python, which have no bounds
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -45,6 +52,7 @@ _INTEGERS: dict[Any, Any] = {  # of Python, which have no bounds
     np.left_shift: operator.lshift,
     np.right_shift: operator.rshift,
 }
+_DEPTH = 4  # of operations by which two masks are told to be one
 _MOST_TURNS = 20_000  # of a while loop in an arm that no run may take: it may have no end
 
 
@@ -64,6 +72,10 @@ class Detection:
     coarse: list[Coarse] = field(default_factory=list)
     values: dict[Var, Any] = field(default_factory=dict)
     certain: bool = True  # no arm is followed that may not be taken
+    unsized: Origin | None = None  # the first operation whose result has no known size
+    defined: dict[Var, int] = field(default_factory=dict)  # counts definitions: loops have several
+    masks: dict[Any, int] = field(default_factory=dict)  # the numbers of masks
+    made: dict[Var, Apply] = field(default_factory=dict)  # by elementwise operations
 
     def follow(self, function: Function, values: dict[Var, Any]) -> None:
         """Follow a program, given the values of its parameters: known, or what they reach."""
@@ -84,6 +96,7 @@ class Detection:
             if np.ndim(value) == 0:
                 value = _PYTHON[var.type.dtype.kind](value)
         self.values[var] = value
+        self.defined[var] = self.defined.get(var, 0) + 1
 
     def run(self, block: Block) -> list[Any]:
         """Follow a block's statements; its results."""
@@ -116,14 +129,45 @@ class Detection:
                 raise ArmRefused(error) from None
             return [*found] if isinstance(found, tuple) else [found]
         if s.primitive.kind == "size":
+            if not size_is_known(s, operands[0]):
+                return [none((), self.inputs)]
             return [s.primitive.function(*map(like, operands), **s.params)]
-        shapes = _shapes(s, operands)
+        shapes, unknown = sized(s, operands)
+        question = Question(s, operands, shapes, self.inputs, self.coarse)
         try:
-            return [*reached(Question(s, operands, shapes, self.inputs, self.coarse))]
+            if not needs_parts(question, unknown):
+                return [*map(self.numbered_mask, [s] * len(shapes), reached(question))]
+            self.note_sizes(s, operands, any(unknown))
+            return [*map(self.numbered_mask, [s] * len(shapes), reached_in_part(question, unknown))]
         except IndexError as error:
             if not s.primitive.first_index:
                 raise
             raise ArmRefused(error) from None
+
+    def numbered_mask(self, s: Apply, found: ReachedInputs) -> ReachedInputs:
+        """A mask with its number: the same for what the same operation gives of the same values."""
+        if s.primitive.kind == "elementwise" and not s.params:
+            self.made[s.out] = s
+        if found.mask is not None or not found.ndim or s.outs[0].type.dtype.kind != "b":
+            return found
+        key = object() if s.params else (s.primitive, *map(self._key, s.args))
+        return replace(found, mask=self.masks.setdefault(key, len(self.masks)))
+
+    def _key(self, atom: Atom, depth: int = _DEPTH) -> Any:
+        """A key that equal values have: how a value is made, or by which definition of its Var."""
+        if not isinstance(atom, Var):
+            return repr(atom)
+        value, made = self.values[atom], self.made.get(atom)
+        if not isinstance(value, ReachedInputs) and np.ndim(value) == 0:
+            return repr(value)
+        if made is None or not depth:
+            return atom, self.defined.get(atom, 0)
+        return (made.primitive, *(self._key(a, depth - 1) for a in made.args))
+
+    def note_sizes(self, s: Apply, operands: Sequence[Any], has_unknown: bool) -> None:
+        """Remember the first operation whose result has no known size."""
+        if has_unknown and not any(map(is_in_part, operands)) and self.unsized is None:
+            self.unsized = s.origin
 
     # branches
 
@@ -152,14 +196,12 @@ class Detection:
             known and np.shape(a) == np.shape(b) and np.array_equal(a, b, equal_nan=True)
         ):
             return a
-        parts = [v for v in (a, b) if isinstance(v, ReachedInputs)]
-        shape = np.shape(a) if not isinstance(a, ReachedInputs) else a.shape
-        other = np.shape(b) if not isinstance(b, ReachedInputs) else b.shape
-        if shape != other:
-            raise SparsityUndecided(
-                f"the shape of a value depends on the inputs: {shape} or {other}", origin, _SPARSITY
-            )
-        return union([*parts, none(shape, self.inputs)], shape)
+        one, other = (
+            v if isinstance(v, ReachedInputs) else none(np.shape(v), self.inputs) for v in (a, b)
+        )
+        if one.shape != other.shape and self.unsized is None:
+            self.unsized = origin
+        return either_in_part(one, other)
 
     # loops
 
@@ -228,42 +270,6 @@ def _outs(s: Statement) -> tuple[Var, ...]:
     return () if isinstance(s, Effect) else s.outs
 
 
-def _shapes(s: Apply, operands: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    """The shapes of an operation's results: by their types, or as NumPy says for any values."""
-    typed = tuple(tuple(d for d in v.type.dims if isinstance(d, int)) for v in s.outs)
-    if all(len(sizes) == v.type.ndim for sizes, v in zip(typed, s.outs, strict=True)):
-        return typed
-    fills = (lambda k: np.zeros, lambda k: np.ones, lambda k: _counted, _numbered)
-    tried = {_shapes_with(fill, s, operands) for fill in fills}
-    if len(tried) != 1 or None in tried:
-        raise SparsityUndecided(
-            "the size of an array depends on the inputs here", s.origin, _SPARSITY
-        )
-    return tried.pop()
-
-
-def _shapes_with(fill: Any, s: Apply, operands: Sequence[Any]) -> Any:
-    kinds = [a.type.dtype if isinstance(a, Var) else None for a in s.args]
-    made = [
-        fill(k)(a.shape).astype(kind) if isinstance(a, ReachedInputs) else a
-        for k, (a, kind) in enumerate(zip(operands, kinds, strict=True))
-    ]
-    try:
-        found = s.primitive.function(*made, **s.params)
-    except Exception:  # NumPy refuses these values: they say nothing of sizes
-        return None
-    return tuple(np.shape(f) for f in (found if isinstance(found, tuple) else (found,)))
-
-
-def _counted(shape: tuple[int, ...]) -> Any:
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape)
-
-
-def _numbered(k: int) -> Any:
-    """The function that fills an array with the number of an operand: a slice is not empty so."""
-    return lambda shape: np.full(shape, k)
-
-
 def _is_same(a: Any, b: Any) -> bool:
     """True if two values are equal, or reach the same inputs."""
     if isinstance(a, ReachedInputs) != isinstance(b, ReachedInputs):
@@ -272,4 +278,6 @@ def _is_same(a: Any, b: Any) -> bool:
         return a is b or np.array_equal(a, b, equal_nan=True)
     if a is b:
         return True
+    if (a.shape, a.open, a.chosen) != (b.shape, b.open, b.chosen):
+        return False
     return np.array_equal(np.concatenate(a.sparse()), np.concatenate(b.sparse()))

@@ -22,6 +22,7 @@ from calque.transpiler.primitives.templates import concrete_index
 from calque.transpiler.sparsity.place_rules import scattered
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none, union
 from calque.transpiler.sparsity.rules import Coarse, Question, reached
+from calque.transpiler.sparsity.unknown_sizes import is_in_part
 
 MOST = 4_000_000  # lanes at a time
 FEWEST = 2  # iterations of a loop for which lanes are worth it
@@ -351,7 +352,10 @@ class LaneRun:
     # values
 
     def _outside(self, atom: Atom) -> Any:
-        return self.outer[atom] if isinstance(atom, Var) else atom
+        value = self.outer[atom] if isinstance(atom, Var) else atom
+        if is_in_part(value):
+            raise NotInLanes
+        return value
 
     def _sets(self, value: Any, shape: tuple[int, ...]) -> ReachedInputs:
         return value if isinstance(value, ReachedInputs) else none(shape, self.inputs)

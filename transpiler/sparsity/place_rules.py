@@ -131,91 +131,94 @@ def _pad(q: Question) -> ReachedInputs:
 
 @reaches(indexing.getitem)
 def _getitem(q: Question) -> ReachedInputs:
-    index = q.params["index"]
-    base, *dynamic = q.operands
-    base = q.reach(0)
-    if not any(isinstance(d, ReachedInputs) for d in dynamic):
-        place = concrete_index(index, dynamic)
+    base, *dynamic = q.reach(0), *q.operands[1:]
+    if not base.open and not any(isinstance(d, ReachedInputs) for d in dynamic):
+        place = concrete_index(q.params["index"], dynamic)
         return base.moved(lambda plane: plane[place])
-    over = _unknown_axes(q, dynamic)
-    if not _all_grow(q, over):
+    found = _unknown_place(q, dynamic)
+    if found is None or not _all_grow(q, found[0]):
         q.note("the place that is read depends on values: it is taken to be any")
-    if over is None:
+    if found is None:
         return union([ReachedInputs((), q.inputs, (), None, base.all_of_them())], q.shapes[0])
-    joined = base.over(over, keepdims=True)
-    place = _at_first(index, dynamic, over)
-    return joined.moved(lambda plane: plane[place])
+    over, place = found
+    return base.over(over, keepdims=True).moved(lambda plane: plane[place])
 
 
-def _unknown_axes(q: Question, dynamic: Sequence[Any]) -> list[int] | None:
-    """The axes along which the place of an index is not known; None if it may be any place.
+def _unknown_place(q: Question, dynamic: Sequence[Any]) -> tuple[list[int], Any] | None:
+    """The axes along which the place of an index is not known, and the place, at 0 along them.
 
-    It may, unless each item of the index is for the axis at its place, and slices are known.
+    None if it may be any place: unless each item of the index is for the axis at its own place.
     """
-    if any(map(_is_of_axes, q.apply.args[-len(dynamic) :])):
+    if any(map(_is_of_axes, q.apply.args[len(q.operands) - len(dynamic) :])):
         return None
-    found = []
-    for axis, item in enumerate(q.params["index"]):
-        if item is None or item is Ellipsis or axis >= q.reach(0).ndim:
+    base, index = q.reach(0), q.params["index"]
+    known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
+    over, place = [], list(concrete_index(index, known))
+    for axis, item in enumerate(index):
+        if item is None or item is Ellipsis or axis >= base.ndim:
             return None
         parts = (item.start, item.stop) if isinstance(item, slice) else (item,)
         slots = [p.position for p in parts if isinstance(p, Slot)]
-        if any(isinstance(dynamic[k], ReachedInputs) for k in slots):
-            if isinstance(item, slice):
-                return None
-            found.append(axis)
-    return found
+        if axis not in base.open and not any(isinstance(dynamic[k], ReachedInputs) for k in slots):
+            continue
+        over.append(axis)
+        if isinstance(item, slice):
+            place[axis] = slice(None)
+        elif slots and _is_mask(q.apply.args[len(q.operands) - len(dynamic) + slots[0]]):
+            place[axis] = np.zeros(1, int)
+        else:
+            place[axis] = np.zeros(np.shape(place[axis]), int)
+    return over, tuple(place)
 
 
-def _all_grow(q: Question, axes: list[int] | None) -> bool:
+def _all_grow(q: Question, axes: Sequence[int]) -> bool:
     """True if axes have no known size, as where a loop saves a value of each of its iterations."""
     base = q.apply.args[0]
-    if axes is None or not isinstance(base, Var):
-        return False
-    return not any(isinstance(base.type.dims[axis], int) for axis in axes)
+    return isinstance(base, Var) and not any(isinstance(base.type.dims[k], int) for k in axes)
+
+
+def _is_mask(atom: Atom) -> bool:
+    return isinstance(atom, Var) and atom.type.dtype.kind == "b"
 
 
 def _is_of_axes(atom: Atom) -> bool:
     """True if an item of an index is a mask for several axes."""
-    return isinstance(atom, Var) and atom.type.dtype.kind == "b" and atom.type.ndim != 1
+    return _is_mask(atom) and isinstance(atom, Var) and atom.type.ndim != 1
 
 
 @reaches(indexing.update)
 def _update(q: Question) -> ReachedInputs:
     dynamic = q.operands[2:]
-    if any(isinstance(d, ReachedInputs) for d in dynamic):
+    if q.reach(0).open or any(isinstance(d, ReachedInputs) for d in dynamic):
         return _stored_somewhere(q)
     return _stored(q.reach(0), q.reach(1), concrete_index(q.params["index"], dynamic))
 
 
 def _stored_somewhere(q: Question) -> ReachedInputs:
     """The sets of an array into which a value may have been stored, along axes that are known."""
-    base, value, dynamic = q.reach(0), q.reach(1), q.operands[2:]
-    over = _unknown_axes(q, dynamic)
-    if not _all_grow(q, over):
+    base, value = q.reach(0), q.reach(1)
+    found = _unknown_place(q, q.operands[2:])
+    if found is None or not _all_grow(q, found[0]):
         q.note("the place of a store depends on values: it is taken to be any")
     if value.is_empty:
         return base
-    if over is None:
-        return union([base, ReachedInputs((), q.inputs, (), None, value.all_of_them())], base.shape)
-    place = _at_first(q.params["index"], dynamic, over)
+    every = ReachedInputs((), q.inputs, (), None, value.all_of_them())
+    if found is None:
+        return union([base, every], base.shape)
+    over, place = found
     shape = tuple(1 if k in over else size for k, size in enumerate(base.shape))
     places = np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[place]
-    return union([base, scattered(value.broadcast(places.shape), places, shape)], base.shape)
-
-
-def _at_first(index: tuple[Any, ...], dynamic: Sequence[Any], over: Sequence[int]) -> Any:
-    """The place that an index means, at 0 along axes where it is not known."""
-    known = [np.zeros(d.shape, int) if isinstance(d, ReachedInputs) else d for d in dynamic]
-    return tuple(
-        np.zeros_like(p) if k in over else p for k, p in enumerate(concrete_index(index, known))
-    )
+    try:
+        spread = value.broadcast(places.shape)
+    except ValueError:  # several elements for what stands as one here
+        spread = every.broadcast(places.shape)
+    return union([base, scattered(spread, places, shape)], base.shape)
 
 
 @reaches(indexing.update_add)
 def _update_add(q: Question) -> ReachedInputs:
     dynamic = q.operands[2:]
-    if any(isinstance(d, ReachedInputs) for d in dynamic):
+    if q.reach(0).open or any(isinstance(d, ReachedInputs) for d in dynamic):
         return _stored_somewhere(q)
     place = concrete_index(q.params["index"], dynamic)
     there = q.reach(0).moved(lambda plane: plane[place])
@@ -236,7 +239,7 @@ def _stored(base: ReachedInputs, value: ReachedInputs, place: Any) -> ReachedInp
 @reaches(indexing.add_at)
 def _add_at(q: Question) -> ReachedInputs:
     dynamic = q.operands[2:]
-    if any(isinstance(d, ReachedInputs) for d in dynamic):
+    if q.reach(0).open or any(isinstance(d, ReachedInputs) for d in dynamic):
         return _stored_somewhere(q)
     place = concrete_index(q.params["index"], dynamic)
     places = np.arange(np.prod(q.shapes[0], dtype=int)).reshape(q.shapes[0])[place]

@@ -31,7 +31,8 @@ class ReachedInputs:
     """For each element of a value of this shape, the inputs on which it may depend.
 
     ``inputs`` is how many there are in all. An element's set is what its planes, its row and the
-    common row name together.
+    common row name together. ``open`` and ``chosen`` are its axes of unknown size, and ``mask`` is
+    the number of the mask that it is, or of whose places it consists: see ``unknown_sizes``.
     """
 
     shape: tuple[int, ...]
@@ -39,6 +40,9 @@ class ReachedInputs:
     planes: tuple[Plane, ...] = ()
     rows: Plane | None = None
     common: Plane | None = None
+    open: tuple[int, ...] = ()
+    chosen: tuple[tuple[int, int], ...] = ()  # pairs of an axis and a mask's number
+    mask: int | None = None
 
     def __post_init__(self) -> None:
         assert all(type(plane) is np.ndarray for plane in self.planes), "numbers are no planes"
@@ -88,6 +92,8 @@ class ReachedInputs:
 
     def over(self, axes: Sequence[int], keepdims: bool = False) -> ReachedInputs:
         """For each element of a reduction over these axes, the union of its elements' sets."""
+        if self.open or self.chosen or self.mask is not None:
+            return replace(self, open=(), chosen=(), mask=None).over(axes, keepdims)
         axes = tuple(a % self.ndim for a in axes)
         kept = tuple(n for k, n in enumerate(self.shape) if k not in axes)
         shape = tuple(1 if k in axes else n for k, n in enumerate(self.shape))

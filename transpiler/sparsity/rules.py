@@ -61,6 +61,10 @@ class Question:
         """The operands that are not known."""
         return [a for a in self.operands if isinstance(a, ReachedInputs)]
 
+    def unknown_floats(self) -> list[ReachedInputs]:
+        """The operands that reach inputs."""
+        return [a for a in self.unknown() if not a.is_empty]
+
     def reach(self, k: int) -> ReachedInputs:
         """The sets of operand k: empty, where it is known."""
         operand = self.operands[k]
@@ -191,7 +195,8 @@ def moving(q: Question) -> ReachedInputs:
 # along axes
 
 
-def _axes(axis: Any, ndim: int) -> list[int]:
+def axes_of(axis: Any, ndim: int) -> list[int]:
+    """The axes that a parameter means, counted from 0."""
     if axis is None:
         return [*range(ndim)]
     return [a % ndim for a in (axis if isinstance(axis, tuple) else (axis,))]
@@ -199,7 +204,7 @@ def _axes(axis: Any, ndim: int) -> list[int]:
 
 def _over_axes(q: Question) -> tuple[ReachedInputs, ...]:
     x = q.reach(0)
-    found = x.over(_axes(q.params["axis"], x.ndim), q.params["keepdims"])
+    found = x.over(axes_of(q.params["axis"], x.ndim), q.params["keepdims"])
     further = [a for a in q.operands[1:] if isinstance(a, ReachedInputs) and not a.is_empty]
     if further:
         return of_all(q)
@@ -212,13 +217,13 @@ def _along_axis(q: Question) -> tuple[ReachedInputs, ...]:
     x = q.reach(0)
     if any(isinstance(a, ReachedInputs) and not a.is_empty for a in q.operands[1:]):
         return of_all(q)
-    found = x.over(_axes(q.params["axis"], x.ndim), keepdims=True)
+    found = x.over(axes_of(q.params["axis"], x.ndim), keepdims=True)
     return tuple(found.broadcast(shape) for shape in q.shapes)
 
 
 @reaches(scans.cumsum, scans.cumprod, scans.cummax, scans.cummin)
 def _accumulate(q: Question) -> ReachedInputs:
-    x, (axis,) = q.reach(0), _axes(q.params["axis"], q.reach(0).ndim)
+    x, (axis,) = q.reach(0), axes_of(q.params["axis"], q.reach(0).ndim)
     rows = x.as_rows()
     if rows.rows is None:
         return rows
@@ -229,7 +234,7 @@ def _accumulate(q: Question) -> ReachedInputs:
 
 @reaches(scans.diff)
 def _diff(q: Question) -> ReachedInputs:
-    found, (axis,) = q.reach(0), _axes(q.params["axis"], q.reach(0).ndim)
+    found, (axis,) = q.reach(0), axes_of(q.params["axis"], q.reach(0).ndim)
     for _ in range(q.params["n"]):
         parts = [found.moved(_part(axis, at)) for at in (slice(1, None), slice(-1))]
         found = union(parts, parts[0].shape)
