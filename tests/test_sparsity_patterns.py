@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.ndimage
+import scipy.signal
 from sparse_programs import brusselator, dense, stencil
 
 import calque
@@ -297,6 +299,40 @@ def test_rules_of_rare_sizes(f):
     jac = sparse.jacobian(f, x)
     for point in (x, -x):
         np.testing.assert_allclose(jac(point).toarray(), calque.jacfwd(f)(point), atol=1e-15)
+
+
+KERNEL = np.array([1.0, 0.0, 2.0])
+ROWS_AND_COLUMNS = np.array([[0.0, 1.0, 0.0], [1.0, -4.0, 1.0]])
+FILTERS: dict[str, Any] = {
+    "correlate1d": lambda x: scipy.ndimage.correlate1d(x, KERNEL, mode="wrap"),
+    "constant": lambda x: scipy.ndimage.convolve1d(x, KERNEL[:2], mode="constant"),
+    "gaussian_filter": lambda x: scipy.ndimage.gaussian_filter1d(x, 0.5, truncate=2.0),
+    "uniform_filter": lambda x: scipy.ndimage.uniform_filter(x.reshape(2, 3), 2),
+    "convolve": lambda x: scipy.ndimage.convolve(x.reshape(3, 2), ROWS_AND_COLUMNS),
+    "sobel": lambda x: scipy.ndimage.sobel(x.reshape(3, 2), axis=0),
+    "laplace": lambda x: scipy.ndimage.laplace(x),
+    "full": lambda x: scipy.signal.convolve(x, KERNEL),
+    "same": lambda x: scipy.signal.correlate(x, KERNEL, mode="same"),
+    "valid": lambda x: scipy.signal.fftconvolve(KERNEL, x, mode="valid"),
+    "oaconvolve": lambda x: scipy.signal.oaconvolve(x.reshape(2, 3), KERNEL[None], axes=1),
+    "convolve2d": lambda x: scipy.signal.convolve2d(x.reshape(3, 2), ROWS_AND_COLUMNS),
+    "FIR": lambda x: scipy.signal.lfilter([1.0, 0.0, 0.5], [2.0], x),
+    "IIR": lambda x: scipy.signal.lfilter([1.0], [1.0, -0.3], x.reshape(2, 3)),
+    "savgol_filter": lambda x: scipy.signal.savgol_filter(x, 3, 1),
+    "kernel": lambda x: scipy.signal.convolve(np.arange(1.0, 5.0), x[:2]),
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_of_scipy_have_bands(name: str) -> None:
+    f = FILTERS[name]
+    x = np.array([0.3, -0.5, 0.9, 1.4, -2.0, 0.7])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sparse.DenseBlockWarning)
+        jac = sparse.jacobian(f, x)
+    wanted = calque.jacfwd(f)(x).reshape(-1, 6)
+    assert jac.sparsity == sparse.SparsityPattern.of(np.abs(wanted) > 1e-12)
+    np.testing.assert_allclose(jac(x).toarray(), wanted, rtol=1e-12, atol=1e-14)
 
 
 def numbers_read(settings):

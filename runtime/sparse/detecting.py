@@ -143,7 +143,7 @@ class Followed:
     in_part: bool  # arrays on the way have no known sizes
 
     def looseness(self) -> tuple[int, int]:
-        """The number of operations that are said to reach too much, and of the pattern's entries."""
+        """The numbers of operations that are said to reach too much, and of the entries."""
         return len(self.coarse), len(self.reach.sparse()[1])
 
 

@@ -28,7 +28,7 @@ from calque.transpiler.ir.core import (
     Var,
     While,
 )
-from calque.transpiler.sparsity import place_rules, product_rules  # noqa: F401  (fill a table)
+from calque.transpiler.sparsity import filter_rules, place_rules, product_rules  # noqa: F401  (fill a table)
 from calque.transpiler.sparsity.lanes import LaneRun, NotInLanes
 from calque.transpiler.sparsity.reached_inputs import ReachedInputs, none
 from calque.transpiler.sparsity.rules import Coarse, Question, like, reached

@@ -223,7 +223,12 @@ def _along_axis(q: Question) -> tuple[ReachedInputs, ...]:
 
 @reaches(scans.cumsum, scans.cumprod, scans.cummax, scans.cummin)
 def _accumulate(q: Question) -> ReachedInputs:
-    x, (axis,) = q.reach(0), axes_of(q.params["axis"], q.reach(0).ndim)
+    (axis,) = axes_of(q.params["axis"], q.reach(0).ndim)
+    return accumulated(q.reach(0), axis)
+
+
+def accumulated(x: ReachedInputs, axis: int) -> ReachedInputs:
+    """For each element the union of the sets of all up to it, along an axis."""
     rows = x.as_rows()
     if rows.rows is None:
         return rows
