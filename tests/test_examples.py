@@ -47,6 +47,7 @@ SHOWN = {
     "fit_epidemic": "def misfit_grad(rates, seen, *, DAYS):",
     "reaction_diffusion": "def brusselator_entries(",
     "bundle_adjustment": "720 x 216, 6480 entries, 9 colors",
+    "trajectory": "Hessian: 205 x 205, 287 entries, 2 colors",
     "implicit_volatility": "def misfit_grad(p, seen, *, STRIKES):",
     "torch_rod": "def cooled_vjp(u, k, rate, steps, return_bar):",
     "pymc_epidemic": "def log_likelihood_grad(theta, seen):",
