@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from sampling import sampled
+from scipy.integrate import solve_ivp
+from scipy.optimize import least_squares
 from sparse_programs import PROGRAMS, brusselator, dense, points, stencil
 from test_battery import ACCEPTED, of_moving
 
@@ -274,6 +276,39 @@ def test_a_value_of_another_size_at_run_time_is_an_error() -> None:
     np.testing.assert_array_equal(jac(x).toarray(), np.diag(2.0 * x)[:2])
     with pytest.raises(ValueError, match="reshape"):
         jac(np.abs(x))
+
+
+def test_patterns_serve_the_differences_of_scipy() -> None:
+    def falling(t, u):
+        v = np.zeros_like(u)
+        v[1:-1] = u[2:] - 2.0 * u[1:-1] + u[:-2]
+        return 4.0 * v - u**3
+
+    u = np.linspace(0.5, 1.0, 40)
+    pattern = sparse.jacobian_sparsity(falling, 0.0, u, argnums=1).to_scipy()
+    calls: dict[str, int] = {}
+
+    def counted(name: str) -> Any:
+        def f(t, u):
+            calls[name] = calls.get(name, 0) + 1
+            return falling(t, u)
+
+        return f
+
+    ends = [
+        solve_ivp(counted(name), (0.0, 1.0), u, method="BDF", rtol=1e-8, atol=1e-10, **given).y
+        for name, given in {"dense": {}, "sparse": {"jac_sparsity": pattern}}.items()
+    ]
+    np.testing.assert_allclose(ends[0][:, -1], ends[1][:, -1], rtol=1e-6)
+    assert calls["sparse"] < calls["dense"]
+
+    pattern = sparse.jacobian_sparsity(lambda u: falling(0.0, u) + u - 0.5, u).to_scipy()
+    costs = []
+    for name, given in {"all columns": {}, "colours": {"jac_sparsity": pattern}}.items():
+        f = counted(name)
+        costs.append(least_squares(lambda u, f=f: f(0.0, u) + u - 0.5, u, xtol=1e-12, **given).cost)
+    np.testing.assert_allclose(costs[0], costs[1], rtol=1e-4)
+    assert calls["colours"] < calls["all columns"] / 3
 
 
 def test_a_hessian_of_a_rule_for_cotangents_alone() -> None:
