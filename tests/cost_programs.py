@@ -10,7 +10,7 @@ import numpy as np
 
 import calque
 from calque.runtime.saving import cost_report
-from calque.runtime.saving.reading import _as_transformed
+from calque.runtime.saving.stage_programs import as_transformed
 from calque.runtime.spec import parse_args
 from calque.transpiler.costs.counting import Cost, cost_of
 from calque.transpiler.costs.formulas import Formula
@@ -70,7 +70,7 @@ def root(x, tol):
 
 def counted(fn: Any, *args: Any) -> tuple[Cost, SizeSymbols]:
     """The cost of a program, and its symbols."""
-    transformed = _as_transformed(fn)
+    transformed = as_transformed(fn)
     program, entries = cost_report.sized_program(transformed, args)
     symbols = SizeSymbols.of(entries.values())
     return cost_of(program.traced, symbols), symbols

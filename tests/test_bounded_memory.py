@@ -313,6 +313,7 @@ def steps_grad(x, n):
     # for i in range(n):
     x_bar = np.full(x.shape[0], 1.0)
     for i in range(n - 1, -1, -1):
+        # the last state saved
         last = saved - 1
         first = saved_at[last]
         x = x_saved[last].copy()

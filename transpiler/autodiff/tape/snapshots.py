@@ -324,7 +324,7 @@ class Snapshots:
     def _run_again(self, kept: SavedStates) -> list[Atom]:
         """Write how the reverse loop gets to its state; return what is saved then, for ``kept``."""
         builder, count = self.builder, len(self.state)
-        with builder.block() as code, builder.at(self.loop.origin):
+        with builder.block() as code, self._noting("the last state saved"):
             position = self._position(self.index)
             last = _named("last", Array(kept.saved) - 1)
             first = _named("first", _read(kept.arrays[-1], last))
