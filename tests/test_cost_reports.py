@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import cost_programs
@@ -234,16 +231,3 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert cli.main(["explain", f"{file}:loss", "--cost", "--parallel"]) == 2
     with pytest.raises(ValueError, match="one of cost, parallel and why"):
         calque.explain(diffusion, *draws((10,)), 0.1, 5, cost=True, why="all")
-
-
-def test_the_report_that_the_documentation_shows(tmp_path: Path) -> None:
-    page = (Path(calque.__file__).parent / "docs/memory.md").read_text(encoding="utf-8")
-    page = page.partition("## What a derivative costs")[2]
-    program, shown = (
-        re.search(f"^```{kind}\\n(.*?)^```", page, re.M | re.S)[1] for kind in ("python", "text")
-    )
-    (tmp_path / "model.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "model.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == shown
