@@ -46,7 +46,7 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Slot, Var, Wh
 from calque.transpiler.ir.phases import FROM_STATE
 from calque.transpiler.ir.quotients import is_symbol
 from calque.transpiler.ir.rewrite import cloned, emit_loop, inlined, rename_symbols, symbols_of
-from calque.transpiler.ir.types import INT, dim_symbols
+from calque.transpiler.ir.types import INT, ArrayType, dim_symbols
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import Called
 from calque.transpiler.primitives.creation import empty, space
@@ -256,15 +256,20 @@ class Snapshots:
         """The number of states that the memory holds."""
         types = [self.phis[k].type for k in self.state]
         numbers = sum(t.dtype.itemsize for t in types if not t.ndim) + _POSITION
-        size = sum((self._bytes(t) for t in types if t.ndim), start=0) + numbers
+        alike: dict[Any, list[ArrayType]] = {}  # arrays of the same sizes
+        for t in types:
+            alike.setdefault((*map(self.builder.dims.resolve, t.dims),), []).append(t)
+        arrays = [self._bytes(*same) for sizes, same in alike.items() if sizes]
+        size = sum(arrays, start=0) + numbers
         left = self.memory - self._bytes_of_an_iteration()
         if isinstance(self.loop, While):
             return _larger(left // size, 2)
         return _larger(_smaller(left // size, self._iterations()), 1)
 
-    def _bytes(self, t: Any) -> Any:
-        product: Any = t.dtype.itemsize
-        for size in self.recorder.sizes_outside(t):
+    def _bytes(self, *types: ArrayType) -> Any:
+        """The bytes of arrays of the same sizes together."""
+        product: Any = sum(t.dtype.itemsize for t in types)
+        for size in self.recorder.sizes_outside(types[0]):
             product = product * size
         return product
 
