@@ -50,9 +50,10 @@ SHOWN = {
     "trajectory": "Hessian: 205 x 205, 287 entries, 2 colors",
     "implicit_volatility": "def misfit_grad(p, seen, *, STRIKES):",
     "torch_rod": "def cooled_vjp(u, k, rate, steps, return_bar):",
+    "openmdao_beam": "the end bends by 10.0000, expected 10",
     "pymc_epidemic": "def log_likelihood_grad(theta, seen):",
 }
-NEEDED = {"torch_rod": "torch", "pymc_epidemic": "pymc"}  # not in every environment of the tests
+NEEDED = {"torch_rod": "torch", "pymc_epidemic": "pymc", "openmdao_beam": "openmdao"}  # not in every environment of the tests
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))

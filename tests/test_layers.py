@@ -43,7 +43,7 @@ LAYERS = (
 )
 HEAVY = (
     *("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib"),
-    *("optree", "numpy.random", "casadi", "torch", "pytensor", "pymc"),
+    *("optree", "numpy.random", "casadi", "torch", "pytensor", "pymc", "openmdao"),
 )
 # Passes that other passes ask, too: what is said of a loop there is said once.
 ASKED = {"parallelize": "whether iterations are independent", "bounds": "whether an index is inside"}
