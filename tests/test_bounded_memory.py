@@ -360,6 +360,22 @@ def test_amounts_and_wrong_arguments() -> None:
         calque.checkpoint(steps, every=2, memory=100)
 
 
+def test_what_the_sweep_does_not_need_is_no_part_of_a_state() -> None:
+    def recorded(x, n):
+        rows = np.zeros((n // 10 + 1, x.size))
+        squares = np.zeros((x.size, x.size))
+        for t in range(n):
+            if t % 10 == 0:
+                rows[t // 10] = x
+            squares = squares + np.outer(x, x)
+            x = x + 0.01 * np.sin(x)
+        return np.sum(x) + np.sum(rows**2) + np.sum(squares)
+
+    text = calque.source(calque.grad(calque.checkpoint(recorded, memory=900)), X, 40)
+    assert "places = np.maximum(np.minimum(900 // (8 * x.size + 8), n), 1)" in text
+    close(calque.grad(calque.checkpoint(recorded, memory=900))(X, 40), calque.grad(recorded)(X, 40))
+
+
 def test_a_loop_that_changes_a_size_is_left() -> None:
     def grows(x, n):
         for _ in range(n):

@@ -30,6 +30,7 @@ from calque.transpiler.frontend.callables import default_of
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.core import Var
+from calque.transpiler.ir.device_arrays import is_device_array
 from calque.transpiler.ir.quotients import is_symbol
 from calque.transpiler.ir.types import DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.transformations.mesh_programs import PartitionSpec
@@ -365,7 +366,7 @@ def specs_of(program: Program, args: tuple[Any, ...]) -> Any:
     names = [
         name_of(position, axis)
         for position, leaf in enumerate(leaves)
-        if isinstance(leaf, np.ndarray)
+        if isinstance(leaf, np.ndarray) or is_device_array(leaf)
         for axis, size in enumerate(leaf.shape)
         if size != 1 and dim_name(position, axis) not in known
     ]
@@ -378,7 +379,7 @@ def specs_of(program: Program, args: tuple[Any, ...]) -> Any:
         if isinstance(leaf, (float, int, complex)):
             whole = position in program.known_leaves | program.asked_leaves
             return leaf if whole else Spec(np.dtype(type(leaf)), (), weak=True)
-        value = np.asarray(leaf)
+        value = leaf if is_device_array(leaf) else np.asarray(leaf)
         if position in program.known_leaves:
             return value.item()
         axes = [

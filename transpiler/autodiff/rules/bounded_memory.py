@@ -22,6 +22,7 @@ from typing import Any
 from calque.transpiler.autodiff.activity import varied
 from calque.transpiler.autodiff.reverse import reverse
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
+from calque.transpiler.autodiff.tape.snapshots import state_of
 from calque.transpiler.errors import CalqueError
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Array, Builder
@@ -30,6 +31,7 @@ from calque.transpiler.ir.rewrite import cloned_loop, copy_facts
 from calque.transpiler.ir.types import ArrayType, dim_symbols
 from calque.transpiler.primitives.called import Part
 from calque.transpiler.primitives.creation import space
+from calque.transpiler.primitives.indexing import update
 
 _FEW = 16  # a state of so many numbers for each number saved in an iteration is no larger than it
 
@@ -97,7 +99,6 @@ def _saves_states(builder: Builder, loop: For | While) -> bool:
     if not _keeps_sizes(builder, loop):
         return False
     copy = cloned_loop(builder, loop)
-    states = [phi.type for phi in copy.phis]
     params = [*core.free_vars(Block([copy]))]
     program = Function("trial", params, Block([copy], list(copy.outs)), None)
     wanted = [k for k, p in enumerate(params) if p.type.is_float]
@@ -112,8 +113,26 @@ def _saves_states(builder: Builder, loop: For | While) -> bool:
     finally:
         builder.symmetries = symmetries
     made = [s for s in program.body.statements if isinstance(s, Apply)]
-    saved = [s.out.type for s in made if s.primitive is space]
-    return bool(saved) and all(_fits(builder, state, saved) for state in states)
+    saved = [s.out for s in made if s.primitive is space]
+    types = [v.type for v in saved]
+    needed = _needed(loop, copy, saved)
+    return bool(saved) and all(_fits(builder, loop.phis[k].type, types) for k in needed)
+
+
+def _needed(loop: For | While, copy: For | While, saved: Sequence[Var]) -> set[int]:
+    """The positions of what a loop carries that the values saved of an iteration depend on.
+
+    ``copy`` is the loop with what saves them; ``saved`` are the arrays that it fills.
+    """
+    place = {phi: k for k, phi in enumerate(copy.phis[: len(loop.phis)])}
+    arrays = {phi for phi, init in zip(copy.phis, copy.inits, strict=True) if init in saved}
+    stores = [s for s in copy.body.statements if isinstance(s, Apply) and s.primitive is update]
+    values = [s.args[1] for s in stores if s.args[0] in arrays]
+    if len(values) < len(saved):  # some are saved by loops within
+        return set(place.values())
+    body = Block(copy.body.statements, [*copy.body.results, *values])
+    ends = set(range(len(copy.body.results), len(body.results)))
+    return {k for k in state_of(body, place, ends) if k < len(loop.phis)}
 
 
 def _keeps_sizes(builder: Builder, loop: For | While) -> bool:

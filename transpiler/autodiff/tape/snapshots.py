@@ -25,7 +25,7 @@ place is left it gives up every second state, and doubles the step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,6 +77,20 @@ def amount(memory: int) -> str:
         if memory % size == 0:
             return f"{memory // size} {unit}"
     return f"{memory} bytes"
+
+
+def state_of(body: Block, place: Mapping[Var, int], needed: set[int]) -> set[int]:
+    """The positions of carried values from which a loop's body computes those that are needed.
+
+    ``place`` has the positions of the carried values; ``body.results`` are their next values.
+    """
+    while True:
+        step = core.clone(Block(body.statements, [body.results[k] for k in sorted(needed)]), {})
+        prune_block(step)
+        more = {place[v] for v in core.free_vars(step) if v in place}
+        if more <= needed:
+            return needed
+        needed = needed | more
 
 
 @dataclass(eq=False)
@@ -185,12 +199,7 @@ class Snapshots:
         """The positions of the carried values from which iterations can be run again."""
         place = {phi: k for k, phi in enumerate(self.phis) if phi is not self.counter}
         needed = {place[v] for v in core.free_vars(self.block) if v in place}
-        while True:
-            step = self._step(sorted(needed), {})
-            more = {place[v] for v in core.free_vars(step) if v in place}
-            if more <= needed:
-                return sorted(needed)
-            needed |= more
+        return sorted(state_of(self.body, place, needed))
 
     def _step(self, state: Sequence[int], mapping: dict[Var, Any]) -> Block:
         """The statements of one iteration that give these carried values."""
