@@ -368,6 +368,28 @@ SUBJECTS = [
         },
     ),
     Subject(
+        "view",
+        lambda fn, x, path, stage, engine, against, check: calque.view(
+            fn,
+            x,
+            path=os.devnull if path is None else path,  # else a browser opens
+            stage=stage,
+            engine=engine,
+            against=against,
+            check=check,
+        ),
+        no_use,
+        {
+            "fn": (double, "function"),
+            "x": (1.0, "value"),
+            "path": (os.devnull, "page"),
+            "stage": (None, "stage"),
+            "engine": (None, "stage"),
+            "against": (None, "stage"),
+            "check": (False, "flag"),
+        },
+    ),
+    Subject(
         "save",
         lambda fn, path, x, stage, engine: calque.save(fn, path, x, stage=stage, engine=engine),
         no_use,

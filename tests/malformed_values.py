@@ -174,6 +174,7 @@ LEGAL: dict[str, set[str]] = {
     "differentiated": NUMBERS | ARRAYS | TREES | {"spec"},
     "anything": {*VALUES},
     "path": {"text", "bytes"},
+    "page": {"text", "bytes", "None"},
     "pair": {"[0, 0]", "(0, None)", "[1.5]", *NOTHING},
     "like ones": {"array"},
     "mapped": {*VALUES} - CYCLES,

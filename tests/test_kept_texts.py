@@ -260,6 +260,7 @@ def test_all_that_a_builder_knows_is_in_the_key():
     """Every attribute of a builder is part of the key: add new ones to the digest."""
     known = {*fingerprints._BUILDER, *fingerprints._ABSENT}
     reading = {"linked", "unmasked", "remarks", "read_only"}  # of no use once a program is read, or found again
+    reading |= {"whole_batches", "lanes_taken"}
     assert vars(Builder()).keys() - known == {"blocks", "origin", "machine", "_sizes"} | reading
     memos = {"_found", "_unknown", "_pending", "_visits", "_reaches"}
     told = {"dims", "definitions", "dim_values", "arguments", *fingerprints._MAGNITUDES}

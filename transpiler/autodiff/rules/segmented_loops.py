@@ -16,11 +16,10 @@ are in memory at a time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calque.transpiler.autodiff.rules.bounded_memory import bound_loops
 from calque.transpiler.autodiff.rules.checkpoint import CheckpointCall
 from calque.transpiler.autodiff.rules.rule_tracing import Recording, name_of
 from calque.transpiler.frontend.machine import Machine
@@ -28,9 +27,15 @@ from calque.transpiler.ir.builder import FUNCTIONS, Array, Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Var, While
 from calque.transpiler.ir.rewrite import copy_facts, derived, emit_loop, emit_while, inlined
 from calque.transpiler.ir.types import INT
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.called import Part
 from calque.transpiler.primitives.logic import and_
+
+if TYPE_CHECKING:
+    from calque.transpiler.autodiff.rules import bounded_memory
+else:
+    bounded_memory = Late("calque.transpiler.autodiff.rules.bounded_memory")
 
 Every = int | str | None  # the number of iterations in a segment; None: the whole function
 
@@ -58,7 +63,7 @@ def call_checkpoint(
         if every is not None:
             block = segmented(machine.builder, block, every)
         elif memory is not None:
-            bound_loops(machine.builder, block, memory)
+            bounded_memory.bound_loops(machine.builder, block, memory)
         machine.builder.blocks[-1].statements += block.statements
         return result
     recording = Recording(machine, name, [*args, *kwargs.values()], node)
