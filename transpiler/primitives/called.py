@@ -70,6 +70,18 @@ class Called(Primitive):
         raise NotImplementedError
 
 
+def bounded_call(s: core.Statement) -> Called | None:
+    """The record of a call, if it is one iteration of a loop whose states take a given memory."""
+    called = s.primitive if isinstance(s, Apply) else None
+    return called if isinstance(called, Called) and called.memory is not None else None
+
+
+def memory_of(body: Block) -> int | None:
+    """The bytes that the states of a loop with this body may take; None if nothing bounds them."""
+    iterations = [call for call in map(bounded_call, body.statements) if call is not None]
+    return iterations[0].memory if iterations else None
+
+
 def _never(*args: Any, **params: Any) -> Any:
     raise AssertionError("a call is inlined, never computed")
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from calque.transpiler.autodiff.tape.restored_versions import (
     source_of_branch,
     use_versions,
 )
-from calque.transpiler.autodiff.tape.snapshots import Snapshots, amount, memory_of
 from calque.transpiler.autodiff.tape.storage import FIRST_CAPACITY
 from calque.transpiler.autodiff.tape.trip_counts import apply_operator, own_counter, wrap_atom
 from calque.transpiler.autodiff.tape.unsaved_elements import KeptElements, Sources
@@ -50,9 +49,16 @@ from calque.transpiler.ir.core import Apply, Atom, Block, For, If, Statement, Va
 from calque.transpiler.ir.effects import is_size
 from calque.transpiler.ir.rewrite import cloned
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.base import apply
+from calque.transpiler.primitives.called import memory_of
 from calque.transpiler.primitives.creation import space
 from calque.transpiler.primitives.indexing import getitem
+
+if TYPE_CHECKING:
+    from calque.transpiler.autodiff.tape import snapshots
+else:
+    snapshots = Late("calque.transpiler.autodiff.tape.snapshots")
 
 
 @dataclass(frozen=True)
@@ -158,11 +164,11 @@ class Recorder(FlatSaves):
         """Provide the values that the body of the reverse loop needs; return the loop's bounds."""
         restored = _kept(restored, block)
         self.loops.append((s, index))
-        memory = memory_of(s)
+        memory = memory_of(s.body)
         if memory is not None:
-            states = Snapshots(self, s, memory, block, index)
+            states = snapshots.Snapshots(self, s, memory, block, index)
             self.states[id(s)] = states.resolve()
-            why = f"as many states as {amount(memory)} hold; the others are run again"
+            why = f"as many states as {snapshots.amount(memory)} hold; the others are run again"
             self.decisions += [Decision(s.phis[k], "saved", why) for k in states.state]
         else:
             sources = Sources(definitions_in(s.body), self.kept, restored, restoring)

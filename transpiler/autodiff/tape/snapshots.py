@@ -48,23 +48,11 @@ from calque.transpiler.ir.quotients import is_symbol
 from calque.transpiler.ir.rewrite import cloned, emit_loop, inlined, rename_symbols, symbols_of
 from calque.transpiler.ir.types import INT, ArrayType, dim_symbols
 from calque.transpiler.primitives.base import apply
-from calque.transpiler.primitives.called import Called
+from calque.transpiler.primitives.called import bounded_call
 from calque.transpiler.primitives.creation import empty, space
 from calque.transpiler.primitives.indexing import getitem, update
 
 _POSITION = 8  # bytes of the number that says of which iteration a state is
-
-
-def memory_of(loop: For | While) -> int | None:
-    """The bytes that the states of a loop may take; None if nothing bounds them."""
-    iterations = [call for call in map(_iteration, loop.body.statements) if call is not None]
-    return iterations[0].memory if iterations else None
-
-
-def _iteration(s: core.Statement) -> Called | None:
-    """The record of a call, if it is one iteration of a loop whose states take a given memory."""
-    called = s.primitive if isinstance(s, Apply) else None
-    return called if isinstance(called, Called) and called.memory is not None else None
 
 
 def amount(memory: int) -> str:
@@ -164,7 +152,7 @@ class Snapshots:
         opened = Block([], copy.results)
         mapping: dict[Var, Any] = {}
         for s in copy.statements:
-            called = _iteration(s)
+            called = bounded_call(s)
             if called is None or not isinstance(s, Apply):
                 opened.statements.append(s)
                 continue
