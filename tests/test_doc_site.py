@@ -17,7 +17,7 @@ from test_docs import DOCS
 import calque
 
 ROOT = Path(calque.__file__).resolve().parent
-EXTENSIONS = ["generated_parts", "speeds_picture", "repository_pages", "language_models"]
+EXTENSIONS = ["generated_parts", "gallery_pages", "speeds_picture", "repository_pages", "language_models"]
 NOT_RAISED_HERE = {
     "CalqueError": "the base of all",
     "CoreError": "a defect of calque",

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gallery_pages
 import speeds_picture
 
 import calque
@@ -186,6 +187,7 @@ PARTS: dict[str, Callable[[str, str, bool], str]] = {
     "derivative": derivative,
     "error": error,
     "error-table": error_table,
+    "gallery": gallery_pages.gallery,
     "speeds": speeds_picture.speeds,
 }
 

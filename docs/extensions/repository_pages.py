@@ -1,4 +1,4 @@
-"""Pages of the site whose text stands elsewhere in the repository: results, changes and the like.
+"""Pages of the site whose text stands elsewhere in the repository: results, changes, programs.
 
 They are copied to docs/generated, which git ignores, before Sphinx looks for pages. Links to them
 from other pages are written for a reader of the repository (``../benchmarks/results/cpu.md``), and
@@ -12,6 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gallery_pages
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COPIES = ROOT / "docs" / "generated"
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
@@ -22,7 +24,20 @@ def sources() -> dict[str, str]:
     results = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
     copied = {f"benchmarks/results/{p.name}": f"generated/results/{p.stem}" for p in results}
     pages = {"CHANGELOG.md": "changes", "CONTRIBUTING.md": "contributing"}
-    return {**copied, **{source: f"generated/{name}" for source, name in pages.items()}}
+    others = {source: f"generated/{name}" for source, name in pages.items()}
+    return {**copied, **others, **programs()}
+
+
+def programs() -> dict[str, str]:
+    """Return the pages of the gallery, each under the path of its program."""
+    return {f"examples/gallery/{n}.py": f"generated/gallery/{n}" for n in gallery_pages.names()}
+
+
+def text_of(source: str) -> str:
+    """Return the text of a page that stands elsewhere, with links that lead to the site's pages."""
+    if source in programs():
+        return gallery_pages.page(Path(source).stem)
+    return with_links((ROOT / source).read_text(encoding="utf-8"), posixpath.dirname(source))
 
 
 def with_links(text: str, folder: str) -> str:
@@ -49,7 +64,7 @@ def write_copies() -> None:
     """Write the copies that have changed; Sphinx does not read the others again."""
     expected = {COPIES.parent / f"{copy}.md": source for source, copy in sources().items()}
     for path, source in expected.items():
-        text = with_links((ROOT / source).read_text(encoding="utf-8"), posixpath.dirname(source))
+        text = text_of(source)
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
