@@ -3,7 +3,7 @@
 The program runs as it stands; then the call that its comment names is taken to the peer: the same
 functions, with the peer's NumPy and special functions in place of NumPy's and SciPy's. The last
 line printed is JSON: the processor time of a call, the least of some, and the gradient along a
-fixed direction; or the class of the error by which the peer refuses the program.
+fixed direction; or the error by which the peer refuses the program, and the line at which it does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import ast
 import importlib
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
@@ -78,6 +79,13 @@ def along(gradient: Any) -> float:
     return float(flat @ np.cos(np.arange(flat.size)))
 
 
+def line_at_fault(name: str, error: Exception) -> str:
+    """Return the line of a program at which a peer raised an error."""
+    file = str(gallery_pages.PROGRAMS / f"{name}.py")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    return (frames[-1].line or "").strip()
+
+
 def main(name: str, peer: str) -> dict[str, Any]:
     """Measure one program by one peer."""
     names = names_after(name)
@@ -94,7 +102,7 @@ def main(name: str, peer: str) -> dict[str, Any]:
     except Exception as error:
         if peer == "calque":
             raise
-        return {"refused": type(error).__name__}
+        return {"refused": f"{type(error).__name__} at `{line_at_fault(name, error)}`"}
     return {"seconds": least_processor_time(run), "gradient": along(gradient)}
 
 

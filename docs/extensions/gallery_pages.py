@@ -20,7 +20,7 @@ PROGRAMS = ROOT / "examples" / "gallery"
 KEPT = ROOT / "docs" / "gallery"
 TIMED = re.compile(r"^# Timed beside JAX and Autograd: (.+)$", re.M)
 DERIVATIVE = re.compile(r"^(?=def )", re.M)  # begins here in what a program prints
-LONG = 60  # lines of a derivative that a page does not show at once
+LONG = 80  # lines of a derivative that a page does not show at once
 
 
 class KeptResult(NamedTuple):
@@ -107,17 +107,17 @@ def times_table(times: dict[str, str]) -> str:
     """Return the times of a gradient as a table.
 
     >>> print(times_table({"timed": "f(x)", "calque": "1.0 ms"}))
-    | `f(x)` and its gradient, compiled | calque |
+    | `f(x)` and its gradient | calque, compiled |
     | --- | --- |
     | processor time of a call | 1.0 ms |
     """
     peers = [peer for peer in times if peer != "timed"]
-    cells = [times[peer] for peer in peers]
+    heads = [peer if peer == "Autograd" else f"{peer}, compiled" for peer in peers]
     return "\n".join(
         [
-            f"| `{times['timed']}` and its gradient, compiled | {' | '.join(peers)} |",
+            f"| `{times['timed']}` and its gradient | {' | '.join(heads)} |",
             "| --- |" + " --- |" * len(peers),
-            f"| processor time of a call | {' | '.join(cells)} |",
+            f"| processor time of a call | {' | '.join(times[peer] for peer in peers)} |",
         ]
     )
 
@@ -155,4 +155,6 @@ def gallery(argument: str, body: str, plain: bool) -> str:
         for name, about in abouts.items()
     ]
     grid = ":::::{grid} 1 2 3 3\n:gutter: 3\n:class-container: gallery\n\n"
-    return grid + "\n\n".join(cards) + "\n:::::"
+    pages = "\n".join(f"/generated/gallery/{name}" for name in abouts)
+    tree = f"```{{toctree}}\n:hidden:\n{pages}\n```"
+    return grid + "\n\n".join(cards) + f"\n:::::\n\n{tree}"

@@ -4,7 +4,7 @@ Detectors of X-rays see how strong a wave is and lose its phase. Four coded mask
 make up for it: the program looks for the picture whose masked Fourier transforms have the strengths
 that were seen. The derivative goes through `np.fft` and complex numbers.
 
-For JAX and Autograd the program is as good as it stands.
+For JAX and for Autograd, the program can stay as it is.
 """
 
 import matplotlib.pyplot as plt

@@ -5,8 +5,8 @@ the effects, and how alike? The program fits a normal distribution to the poster
 by climbing its evidence bound, whose noise comes from `calque.random` by a key: the same key, the
 same number, so that a run can be repeated.
 
-For JAX, `calque.random` would be `jax.random`, whose numbers are the same, and the store into
-`guess` a concatenation.
+For JAX, `calque.random` would be `jax.random`, whose normal numbers are the same up to their last
+digits.
 """
 
 import matplotlib.pyplot as plt
