@@ -1,9 +1,9 @@
 """Inside a plate: conductivity from the temperatures of its edges
 
-A plate with a piece of another material is heated on the left. Thermometers sit on its edges only.
-The program relaxes the steady temperature by Gauss-Seidel sweeps with overrelaxation, cell by cell
-and in place, and adjusts the conductivity of every tenth of the plate until the edges agree.
-Differentiating the sweeps gives the adjoint sweeps.
+A plate with a piece of another material is heated at three of its edges in turn, and thermometers
+sit on its edges only. The program relaxes the steady temperature by Gauss-Seidel sweeps with
+overrelaxation, cell by cell and in place, and adjusts the conductivity of 25 blocks of the plate
+until the edges agree. Differentiating the sweeps gives the adjoint sweeps.
 
 For JAX, sweeps in place have no counterpart: one would solve a linear system, or take Jacobi's
 method.
@@ -102,7 +102,7 @@ print(
 )
 assert fit.fun < 0.01 and np.isclose(found[1:3, 1:4].mean(), 1.2, atol=0.25)
 
-figure, panels = plt.subplots(1, 3, figsize=(7.4, 2.7))
+figure, panels = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
 for axes, picture, title in zip(
     panels, (fields[0], true, found), ("temperature", "true log conductivity", "found")
 ):

@@ -1,7 +1,7 @@
-"""A neural ODE: a spiral learned from its points
+"""A neural ODE: a motion learned from its path
 
 A small network says how fast a point moves at each place. The method of Runge and Kutta follows it
-from the start of a noisy spiral, and stores the path into an array; Adam trains the network so that
+from the start of a noisy path, and stores the path into an array; Adam trains the network so that
 the path is that of the data. The gradient goes back through all steps of the integrator.
 
 For JAX, the path would be the stacked result of a `lax.scan`.

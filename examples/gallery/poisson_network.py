@@ -65,7 +65,7 @@ laplacian = calque.laplacian(lambda p: solution(weights, p))(here)
 print(f"Laplacian {laplacian:.4f}, expected by differences {by_differences:.4f}")
 assert np.isclose(laplacian, by_differences, rtol=1e-4)
 
-figure, panels = plt.subplots(1, 2, figsize=(7.0, 3.0))
+figure, panels = plt.subplots(1, 2, figsize=(7.0, 3.0), layout="constrained")
 for axes, picture, title in zip(
     panels, (found, found - known(x, y)), ("solution by the network", "its error")
 ):
