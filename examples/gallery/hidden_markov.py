@@ -60,9 +60,7 @@ print(f"largest difference from forward-backward by hand {error:.1e}, expected b
 assert error < 1e-12
 right = np.mean((posterior[:, 1] > 0.5) == np.array(dice))
 fair = 1.0 - np.mean(dice)
-print(
-    f"the die is told rightly in {right:.0%} of throws, expected over {fair:.0%}, the share of fair ones"
-)
+print(f"the die is told rightly in {right:.0%} of throws, expected over the fair share, {fair:.0%}")
 assert right > fair
 
 plt.figure(figsize=(6.4, 3.2))

@@ -5,7 +5,8 @@ sphere, and how does Snell's law bend it? A branch marks flat surfaces. The six 
 chosen by BFGS so that all rays meet in one point of the picture: the gradient goes through square
 roots, angles and the loop over surfaces.
 
-For JAX, the branch on a curvature would become a `where` whose other side must not make a NaN.
+For JAX, the stores into `path` would be a stack, and the branch on a curvature a `where` whose
+other side must not make a NaN.
 """
 
 import matplotlib.pyplot as plt
