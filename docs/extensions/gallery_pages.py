@@ -107,19 +107,14 @@ def times_table(times: dict[str, str]) -> str:
     """Return the times of a gradient as a table.
 
     >>> print(times_table({"timed": "f(x)", "calque": "1.0 ms"}))
-    | `f(x)` and its gradient | calque, compiled |
+    | `f(x)` and its gradient | processor time of a call |
     | --- | --- |
-    | processor time of a call | 1.0 ms |
+    | calque, compiled | 1.0 ms |
     """
-    peers = [peer for peer in times if peer != "timed"]
-    heads = [peer if peer == "Autograd" else f"{peer}, compiled" for peer in peers]
-    return "\n".join(
-        [
-            f"| `{times['timed']}` and its gradient | {' | '.join(heads)} |",
-            "| --- |" + " --- |" * len(peers),
-            f"| processor time of a call | {' | '.join(times[peer] for peer in peers)} |",
-        ]
-    )
+    labels = {peer: peer if peer == "Autograd" else f"{peer}, compiled" for peer in times}
+    rows = [f"| {labels[peer]} | {time} |" for peer, time in times.items() if peer != "timed"]
+    head = f"| `{times['timed']}` and its gradient | processor time of a call |"
+    return "\n".join([head, "| --- | --- |", *rows])
 
 
 def page(name: str) -> str:
