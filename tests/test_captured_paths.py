@@ -210,3 +210,13 @@ def test_sizes_that_differ_after_programs_of_several_types() -> None:
         for dtype, d in [*[(float, alike), ("f", alike)] * 2, (float, spread), ("f", spread)]:
             v = np.arange(1.0, 9.0, dtype=dtype)
             np.testing.assert_array_equal(fn(v, a, b, c, d), made()(v, a, b, c, d))
+
+
+def test_results_of_scipys_solvers_have_attributes():
+    optimize = pytest.importorskip("scipy.optimize")
+    fit = optimize.minimize(lambda x: np.sum((x - 1.0) ** 2), np.zeros(2), method="L-BFGS-B")
+    weighed = calque.jit(lambda w: np.sum(w * fit.x) if fit.success else 0.0)
+    assert weighed(np.ones(2)) == pytest.approx(2.0)
+    fit["x"] = np.array([7.0, 8.0])
+    assert weighed(np.ones(2)) == 15.0
+    np.testing.assert_array_equal(calque.grad(weighed)(np.ones(2)), fit.x)
