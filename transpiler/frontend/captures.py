@@ -250,7 +250,7 @@ class Captures(Machine):
 
 
     def _of_class(self, value: dict[Any, Any], items: dict[Any, Any], read: Path) -> Any:
-        """The items as a dict of a user's class, or of one with items as attributes, if it is one."""
+        """The items in a captured dict's class, if that is the user's, or has own attributes."""
         if is_from_library(type(value)) and not hasattr(type(value), "__getattr__"):
             return items
         made: Any = dict.__new__(type(value))
