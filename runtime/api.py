@@ -125,8 +125,8 @@ def jit(
     """``fun`` compiled to Numba kernels, as ``jax.jit``; also ``@jit(static_argnums=1)``.
 
     ``fun`` may be a transformed function. Stores into arguments happen, as in ``fun`` itself. What
-    Numba cannot compile stays a NumPy call between kernels. ``static_argnums``, ``static_argnames``
-    are arguments whose values become part of the code; others are found where they are needed.
+    Numba cannot compile stays a NumPy call. ``static_argnums``, ``static_argnames`` are arguments
+    whose values become part of the code; others are found where they are needed.
 
     ``parallel``: loops of independent iterations run on all threads, on one, or, with "auto", on
     all where there is work for them. ``boundscheck``: indices are checked, never, or, with None,
@@ -144,13 +144,11 @@ def jit(
     Called with arrays on a GPU (CuPy's), it runs kernels of CUDA there. ``device`` is one of
     ``devices()``, or its name, "cuda:0": each call moves its arrays there first. Raises
     NoSuchDevice for one that is not there.
-
     ``graph``: on a GPU, small launches in a row are captured in a CUDA graph when calls of the same
     sizes and numbers come again; always, never, or, with "auto", where it is less to launch. With
     True, calls that can have none raise NoGraph.
 
-    ``memory``, such as ``"2GB"``: loops that derivatives in reverse mode pass through save no more
-    states than that holds, and run others again, as with ``checkpoint(f, memory=...)``.
+    ``memory``, such as ``"2GB"``: as ``checkpoint(f, memory=...)``, in each reverse sweep.
 
     ``first="numpy"``: no call waits for a compiler. NumPy source answers, while another process
     compiles the kernels, which answer from the first call on that finds them ready; results may
@@ -162,14 +160,9 @@ def jit(
     >>> jit(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
     np.float64(5.0)
     """
-    options = checked(
-        "jit",
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        parallel=parallel,
-        boundscheck=boundscheck,
-        deterministic=deterministic,
-    )
+    static = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    kernels = {"parallel": parallel, "boundscheck": boundscheck, "deterministic": deterministic}
+    options = checked("jit", **static, **kernels)
     given = checked("jit", reassociate=reassociate, first=first, graph=graph, memory=memory)
     options |= {name: given[name] for name, unsaid in _UNSAID.items() if given[name] != unsaid}
     options |= {} if device is None else {"device": meshes.device_of(device)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
+from memory_peaks import peak
 from sampling import sampled
 
 import calque
@@ -206,6 +206,12 @@ def test_compiled(f: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("f", [elimination, masked, ragged])
+def test_iterations_that_are_run_again_have_their_own_sizes(f: Any) -> None:
+    found = calque.jit(calque.grad(f), memory=64)(X, 4)
+    np.testing.assert_allclose(found, calque.grad(f)(X, 4), 1e-10, 1e-13)
+
+
 def long(x, n):
     for _ in range(n):
         x = x + 0.001 * np.sin(x)
@@ -233,17 +239,6 @@ def deep(x, n):
             x = x + 0.001 * np.sin(x)
         x = x * 0.9
     return np.sum(x)
-
-
-def peak(g: Any, *args: Any) -> float:
-    """The most memory that a call holds at a time."""
-    g(*args)
-    tracemalloc.start()
-    try:
-        g(*args)
-        return float(tracemalloc.get_traced_memory()[1])
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("states", [20, 100, 500])

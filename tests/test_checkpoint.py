@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
+from memory_peaks import peak
 from sampling import sampled
 
 import calque
@@ -163,17 +163,6 @@ def rising(x):
         x = x + 0.001 * np.sin(x)
         e = e + 1.0
     return np.sum(x)
-
-
-def peak(g: Any, *args: Any) -> float:
-    """The most memory that a call holds at a time."""
-    g(*args)
-    tracemalloc.start()
-    try:
-        g(*args)
-        return float(tracemalloc.get_traced_memory()[1])
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("every, most", [("sqrt", 165), (50, 165), (500, 1020), (5, 520)])

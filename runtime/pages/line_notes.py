@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,15 +110,19 @@ def _placement_notes(traced: Traced) -> Iterator[LineNote]:
             yield LineNote(KERNELS, "", place.origin)
 
 
-def _thread_notes(traced: Traced) -> Iterator[LineNote]:
-    """Notes on which loops run on threads, if ``parallel`` asked for them."""
+def thread_verdicts(traced: Traced) -> Iterator[tuple[Origin, Sequence[str]]]:
+    """The user's loops, and whether each runs on threads and why, if ``parallel`` asked for it."""
     function = traced.function
     if not function.kernel_options.get("explained"):
         return
     for s in (s for part in program_functions(function) for s in core.walk(part.body)):
         if isinstance(s, core.For) and s.verdict is not None and s.origin is not None:
-            text = " ".join(s.verdict.lines(s.index.name or "the counter"))
-            yield LineNote(KERNELS, text, s.origin)
+            yield s.origin, s.verdict.lines(s.index.name or "the counter")
+
+
+def _thread_notes(traced: Traced) -> Iterator[LineNote]:
+    for origin, lines in thread_verdicts(traced):
+        yield LineNote(KERNELS, " ".join(lines), origin)
 
 
 def _named(value: Var) -> str:

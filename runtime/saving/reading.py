@@ -18,6 +18,7 @@ from calque.runtime.devices.mapped import Mapped
 from calque.runtime.options import checked
 from calque.runtime.outside import outside
 from calque.runtime.pages.html_pages import framed, page_html
+from calque.runtime.pages.line_notes import thread_verdicts
 from calque.runtime.pages.reviews import Review, review_of
 from calque.runtime.saving.pass_remarks import explaining, remarked
 from calque.runtime.saving.provenance import provenance, specs_of
@@ -41,10 +42,8 @@ from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
 from calque.transpiler.errors import Origin, UnsupportedFunction
 from calque.transpiler.frontend.trace import Traced
-from calque.transpiler.ir import core
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.late import Late
-from calque.transpiler.primitives.function_calls import program_functions
 
 if TYPE_CHECKING:
     from calque.runtime.saving import cost_report
@@ -284,14 +283,9 @@ def _fallback_lines(transformed: Transformed, program: Program) -> list[str]:
 
 def _loop_lines(traced: Traced) -> Iterator[str]:
     """Reports on the user's loops that run on threads or not, if ``parallel`` asked for them."""
-    function = traced.function
-    if not function.kernel_options.get("explained"):
-        return
-    for s in (s for part in program_functions(function) for s in core.walk(part.body)):
-        if isinstance(s, core.For) and s.verdict is not None and s.origin is not None:
-            told, *statements = s.verdict.lines(s.index.name or "the counter")
-            head = f"{_place(s.origin)}: {told}\n    {s.origin.text.strip()}"
-            yield "\n".join([head, *(f"    {line}" for line in statements)])
+    for origin, (told, *statements) in thread_verdicts(traced):
+        head = f"{_place(origin)}: {told}\n    {origin.text.strip()}"
+        yield "\n".join([head, *(f"    {line}" for line in statements)])
 
 
 def _decision_lines(traced: Traced) -> Iterator[str]:
