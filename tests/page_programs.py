@@ -101,3 +101,18 @@ def sized(x: "f8[n]"):
     if total > 1.0:
         return total * np.sum(y)
     return total * total
+
+
+def damped(x):
+    low = np.exp(-x)
+    return x * low * low
+
+
+def twice(x):
+    return damped(damped(x))
+
+
+def composed(x: "f8[n]"):
+    y = damped(x)
+    y = twice(y)
+    return np.sum(y)

@@ -33,7 +33,8 @@ RUNTIME = (
     *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "inner", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "sparse", "check"),
-    *("saving.provenance", "saving.stage_programs", "saving.titles", "saving.pass_remarks", "pages", "saving", "interpreted", "random"),
+    *("saving.provenance", "saving.stage_programs", "saving.titles", "saving.pass_remarks", "saving.cost_texts"),
+    *("saving.cost_report", "pages", "saving", "interpreted", "random"),
     *("scipy_twins", "bridges"),
 )
 LAYERS = (

@@ -16,12 +16,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import page_programs as programs
 import pytest
 import test_golden
 
 import calque
 from calque import cli
+from calque.runtime.pages.line_notes import COSTS
 from calque.runtime.pages.review_ticks import ticks_of
 from calque.runtime.pages.reviews import Review, review_of
 from calque.runtime.saving.viewing import page_text
@@ -156,12 +158,34 @@ def test_shades_say_what_explain_says() -> None:
     assert kinds["return k * np.diff(u)"] == "saved"
     assert kinds["if q[0] > 1.0:"] == "recomputed"
     assert kinds["u[1:-1] *= 0.5"] == "hand"
-    notes = {n.text for f in review.functions for line in f.lines for n in line.notes}
+    notes = {n.text for f in review.functions for line in f.lines for n in line.notes if n.kind != COSTS}
     told = calque.explain(calque.grad(programs.settle), *SETTLE)
     for note in notes:
         assert note.partition(": ")[2] in told
     jitted = shown_kinds(review_of(calque.jit(calque.grad(programs.net)), *[(M, [calque.spec("f8[4,4]")] * 6)]))
     assert jitted["h = np.tanh(x @ w)"] == "call"
+
+
+def test_costs_of_lines_are_those_of_the_report() -> None:
+    fn = calque.grad(programs.settle)
+    review = review_of(fn, (np.ones(100_000), 0.1, 500))
+    costs = {line.text.strip(): n for f in review.functions for line in f.lines for n in line.notes if n.kind == COSTS}
+    assert sum(n.share for n in costs.values()) == pytest.approx(1.0)
+    told = calque.explain(fn, np.ones(100_000), 0.1, 500, cost=True)
+    for text, note in costs.items():
+        found = re.search(rf"^ +(\d+)% .*{re.escape(text)}$", told, re.M)
+        assert found is None or note.share == pytest.approx(int(found[1]) / 100, abs=0.01)
+    saved = costs["return k * np.diff(u)"]  # 99,999 numbers in each of 500 steps
+    assert "400 MB saved for the reverse phase" in saved.text
+    squares = costs["return np.sum(u * u)"]  # the derivative is 2 * u, and needs no sum
+    assert squares.text.startswith("1.0e5 operations (2.0e5 without the derivative)")
+    text, _ = page(fn, *SETTLE)
+    assert re.search(r'line 19, answered by 2 lines; n operations \(2\*n without the derivative\), 16\*n B moved"', text)
+
+
+def test_a_program_whose_cost_is_not_counted_has_a_page() -> None:
+    review = review_of(calque.pmap(programs.squared), (calque.spec("f8[2,n]"),))
+    assert not [n for f in review.functions for line in f.lines for n in line.notes if n.kind == COSTS]
 
 
 def test_a_loop_that_stays_in_python_says_why() -> None:
@@ -184,6 +208,24 @@ def test_names_say_what_they_are() -> None:
     assert '<span title="cotangent of q, float64 (n - 1,)">q_bar</span>' in text
     assert '<span title="cotangent of u, float64 (n,)">u_bar</span>' in text
     assert 'title="values of diff_u, saved for the reverse phase, float64 (..., n - 1)"' in text
+
+
+def test_names_of_the_users_have_their_types() -> None:
+    review = review_of(calque.grad(programs.settle), SETTLE)
+    types = {f.name: f.names for f in review.functions}
+    assert types["settle"] == {"u": "float64 (n,)", "k": "float", "steps": "int", "t": "int", "q": "float64 (n - 1,)"}
+    text, _ = page(calque.grad(programs.settle), *SETTLE)
+    assert '<span title="float64 (n - 1,)">q</span>[<span class="m">0' in text
+
+
+def test_a_call_is_answered_by_all_that_its_function_does() -> None:
+    """A call on its own line, within a loop or a call, whose function has several statements."""
+    review = review_of(calque.grad(programs.composed), (N,))
+    lines = {line.text.strip(): line.key for f in review.functions for line in f.lines}
+    answers = {line.text.strip(): line.keys for line in review.panes[0].lines}
+    for text in ("y = damped(x)", "y = twice(y)"):
+        assert lines[text] in answers["low = np.exp(-x)" if "x)" in text else "low_with_y = np.exp(-y)"], text
+    assert lines["return damped(damped(x))"] in answers["low_with_y = np.exp(-y)"]
 
 
 def test_an_attribute_is_no_name() -> None:

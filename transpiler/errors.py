@@ -11,7 +11,8 @@ The base class renders::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -31,6 +32,15 @@ class Origin:
     note: str = ""  # what generated code says of this place instead of quoting the statement
     rule: str = ""  # what generated code says of the derivative of what stands here
     of_derivative: bool = False  # what is differentiated here is the statement's derivative
+    # where the function was called that this place is in; two calls do not make two places
+    called_from: Origin | None = field(default=None, compare=False, repr=False)
+
+    def calls(self) -> Iterator[Origin]:
+        """The calls on the way to this place, the innermost first."""
+        call = self.called_from
+        while call is not None:
+            yield call
+            call = call.called_from
 
     def caret(self) -> str:
         """The source line with carets under the span.

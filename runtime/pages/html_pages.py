@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from calque.runtime.pages.coloured_code import Tokens, code_html, tokens_of
-from calque.runtime.pages.line_notes import KINDS, PASSES
+from calque.runtime.pages.line_notes import COSTS, KINDS, PASSES, LineNote
 from calque.runtime.pages.review_ticks import ticks_of
 from calque.runtime.pages.reviews import PageLine, Pane, Review, ShownFunction, UserLine
 from calque.runtime.pages.text_differences import ADDED, REMOVED
@@ -19,6 +19,7 @@ from calque.transpiler.diagnostics.line_sources import BLANK, CODE, COMMENT, HEA
 
 _MOST_RULES = 400  # for partners without a script: more would be slow
 _FEW_LINKS = 3
+_LEAST_SHARE = 0.005  # of operations, that is shown as a number
 _FEW = 12  # lines of what kernels call that are shown unasked
 _LEGEND = {
     "wrong": "the derivative of an operation differs from differences",
@@ -146,7 +147,8 @@ def _header(review: Review, names: _Anchors) -> Iterator[str]:
             kind = f'<input type="radio" name="pane" id="show-{pane.key}"{checked}>'
             yield f"<label>{kind}{escape(pane.title)}</label>"
         yield "</fieldset>"
-    if any(note.text for f in review.functions for line in f.lines for note in line.notes):
+    notes = [n for f in review.functions for line in f.lines for n in line.notes]
+    if any(n.text and n.kind != COSTS for n in notes):
         yield '<label><input type="checkbox" id="remarks" checked>Remarks</label>'
     checked = " checked" * (review.against is not None)
     yield f'<label><input type="checkbox" id="ticks"{checked}>Review</label>'
@@ -161,6 +163,8 @@ def _header(review: Review, names: _Anchors) -> Iterator[str]:
         for phase in ("forward", "reverse"):
             if phase in phases:
                 yield f'<li><span class="swatch {phase}"></span>{phase} phase</li>'
+        if any(n.kind == COSTS for n in notes):
+            yield '<li><span class="tag cost">40%</span>share of operations, without kernels</li>'
         yield "<li>arrows or j, k: lines; left, right, Enter: partner; t: tick; Escape: none</li>"
         yield "</ul></details>"
     yield "</div>\n</header>"
@@ -202,20 +206,29 @@ def _user_line(line: UserLine, tokens: Tokens, function: ShownFunction, names: _
     partners = names.answers.get(line.key, [])
     classes = f' class="{line.kind}"' * bool(line.kind)
     head = f'<li id="{own}-{line.number}"{classes} data-s="{line.key}">'
+    costs = [n for n in line.notes if n.kind == COSTS]
     if partners:
         said = f"line {line.number}, answered by {_counted(len(partners), 'line')}"
+        said = escape("; ".join([said, *(n.text for n in costs)]))
         number = f'<a class="no" href="#{partners[0]}" aria-label="{said}">{line.number}</a>'
     else:
         number = f'<span class="no">{line.number}</span>'
     found = {n.kind for n in line.notes} | ({line.kind} if line.is_first else set())
     kinds = [kind for kind in KINDS if kind in found]
     tags = "".join(f'<span class="tag {kind}">{KINDS[kind]}</span>' for kind in kinds)
-    told = _paragraphs(n.text for n in line.notes if n.kind != PASSES)
+    tags += "".join(map(_share, costs))
+    told = _paragraphs(n.text for n in line.notes if n.kind not in (PASSES, COSTS))
     passes = _paragraphs(n.text for n in line.notes if n.kind == PASSES)
     if passes:
         told += f"<details><summary>Passes of the kernels</summary>{passes}</details>"
     notes = f'<div class="notes">{told}</div>' if told else ""
-    return f"{head}{number}<code>{code_html(tokens, {})}</code>{tags}{notes}</li>"
+    return f"{head}{number}<code>{code_html(tokens, function.names)}</code>{tags}{notes}</li>"
+
+
+def _share(note: LineNote) -> str:
+    """The share of a line in all operations, with its cost in words as a title."""
+    shown = f"{note.share:.0%}" if note.share >= _LEAST_SHARE else "·"
+    return f'<span class="tag cost" title="{escape(note.text)}">{shown}</span>'
 
 
 def _paragraphs(texts: Iterable[str]) -> str:

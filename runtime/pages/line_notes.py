@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calque.runtime.call.arguments import private_copies
 from calque.runtime.call.loading import Program
@@ -15,16 +16,23 @@ from calque.runtime.check.bisecting import Fault, compare_statements
 from calque.runtime.saving.pass_remarks import remarked
 from calque.runtime.transformed import Transformed
 from calque.transpiler.diagnostics.placements import CALL, LOOP, placements
-from calque.transpiler.errors import Origin
+from calque.transpiler.errors import CalqueError, Origin
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir import core
 from calque.transpiler.ir.core import Var
 from calque.transpiler.ir.types import ArrayType
+from calque.transpiler.late import Late
 from calque.transpiler.primitives.function_calls import program_functions
+
+if TYPE_CHECKING:
+    from calque.runtime.saving import cost_report
+else:
+    cost_report = Late("calque.runtime.saving.cost_report")
 
 # the kinds of notes, the strongest first: a line is shaded by its first
 WRONG, LOOPS, SAVED, RESTORED, CALLS = "wrong", "loop", "saved", "restored", "call"
-PASSES = "passes"  # its notes are shown when asked for, and shade nothing
+# these shade nothing: passes are shown when asked for, costs as a share and for the pointed line
+PASSES, COSTS = "passes", "costs"
 RECOMPUTED, READ_AGAIN, KERNELS, AT_HAND, RIGHT = "recomputed", "again", "kernel", "hand", "right"
 KINDS = {
     WRONG: "wrong",
@@ -43,11 +51,15 @@ _HOW = {"saved": SAVED, "restored": RESTORED, "recomputed": RECOMPUTED, "read ag
 
 @dataclass(frozen=True)
 class LineNote:
-    """A note on one of the user's lines: its kind, and a sentence, which may be empty."""
+    """A note on one of the user's lines: its kind, and a sentence, which may be empty.
+
+    ``share`` is that of a cost among those of all lines.
+    """
 
     kind: str
     text: str
     origin: Origin
+    share: float = 0.0
 
 
 def notes_of(program: Program) -> Iterator[LineNote]:
@@ -93,6 +105,19 @@ def pass_notes(transformed: Transformed, args: tuple[Any, ...]) -> Iterator[Line
     for remark in remarked(transformed, args, "all").remarks or ():
         if remark.loop is not None:
             yield LineNote(PASSES, remark.lines()[0], remark.loop)
+
+
+def cost_notes(transformed: Transformed, args: tuple[Any, ...]) -> Iterator[LineNote]:
+    """The operations of each line, and the bytes that it moves and saves, without kernels.
+
+    There are none for a program whose costs cannot be counted.
+    """
+    with contextlib.suppress(CalqueError):
+        for cost in cost_report.line_costs(transformed, args):
+            line = cost.line
+            if line.file:
+                place = Origin(line.file, line.number, 0, line.number, 0, line.text, "")
+                yield LineNote(COSTS, cost.text, place, cost.share)
 
 
 def _placement_notes(traced: Traced) -> Iterator[LineNote]:

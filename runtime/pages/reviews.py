@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calque.runtime.call.loading import Program
@@ -18,12 +18,14 @@ from calque.runtime.pages.line_notes import (
     RIGHT,
     LineNote,
     check_notes,
+    cost_notes,
     notes_of,
     pass_notes,
 )
 from calque.runtime.pages.name_meanings import meanings
 from calque.runtime.pages.text_differences import ADDED, REMOVED, Against, marked_lines
 from calque.runtime.pages.user_files import FunctionPlace, UserLines
+from calque.runtime.pages.user_names import user_types
 from calque.runtime.saving.provenance import transform_text
 from calque.runtime.saving.stage_programs import (
     as_transformed,
@@ -44,7 +46,6 @@ from calque.transpiler.diagnostics.line_sources import (
     LineSource,
     line_sources,
 )
-from calque.transpiler.errors import Origin
 from calque.transpiler.ir.phases import answers
 
 # transformations whose results take what their functions take
@@ -100,6 +101,7 @@ class ShownFunction:
     name: str
     file: str
     lines: tuple[UserLine, ...]
+    names: dict[str, str] = field(default_factory=dict)  # with their types
 
 
 @dataclass
@@ -158,16 +160,21 @@ def review_of(
     home = made[0].program.traced.function.origin
     if home is not None:
         lines.key(home.file, home.line)
-    panes = [_pane(one, lines, home, against) for one in made]
+    panes = [_pane(one, lines, against) for one in made]
     notes = [note for one in made if one.key != "cuda" for note in notes_of(one.program)]
     notes += compared
+    types: dict[FunctionPlace, dict[str, str]] = {}
+    if not isinstance(transformed, Mapped):
+        plain = at_stage(fn, "numpy")
+        notes += cost_notes(plain, args)
+        types = user_types(plain, args, lines)
     if made[-1].program.traced.compiled and home is not None:
         notes += pass_notes(at_stage(fn, "numpy"), args)
     files = ", ".join(dict.fromkeys(os.path.basename(f.file) for f in lines.shown))
     return Review(
         title(transformed).rstrip("."),
         " · ".join(filter(None, [files, transform_text(transformed)])),
-        _functions(lines, notes, panes),
+        _functions(lines, notes, panes, types),
         panes,
         against,
     )
@@ -217,10 +224,10 @@ def _compared(made: Sequence[_Made], against: Against) -> _Made:
     return _Made(last.key, against.now.rstrip("\n"), against.written, last.program)
 
 
-def _pane(made: _Made, lines: UserLines, home: Origin | None, against: Against | None) -> Pane:
+def _pane(made: _Made, lines: UserLines, against: Against | None) -> Pane:
     sources = line_sources(made.text, made.written)
     now = [
-        PageLine(k, text, source, tuple(lines.keys(source.origins, home)))
+        PageLine(k, text, source, tuple(lines.keys(source.origins)))
         for k, (text, source) in enumerate(zip(made.text.split("\n"), sources), 1)
     ]
     shown = _in_blocks(now)
@@ -261,7 +268,10 @@ def _marked(lines: Sequence[PageLine], against: Against) -> list[PageLine]:
 
 
 def _functions(
-    lines: UserLines, notes: Sequence[LineNote], panes: Sequence[Pane]
+    lines: UserLines,
+    notes: Sequence[LineNote],
+    panes: Sequence[Pane],
+    types: dict[FunctionPlace, dict[str, str]],
 ) -> list[ShownFunction]:
     """The functions that the panes answer, with notes at their lines."""
     by_key: dict[str, list[LineNote]] = {}
@@ -276,7 +286,10 @@ def _functions(
         if line.keys and answers(line.source.phase) and line.source.kind == CODE
     }
     shown = _without_inner(list(lines.shown))
-    return [_shown(function, lines, by_key, reversed_keys) for function in shown]
+    return [
+        replace(_shown(function, lines, by_key, reversed_keys), names=types.get(function, {}))
+        for function in shown
+    ]
 
 
 def _without_inner(functions: list[FunctionPlace]) -> list[FunctionPlace]:

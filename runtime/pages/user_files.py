@@ -32,6 +32,7 @@ class UserFile:
     lines: list[str]
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     functions: list[FunctionPlace] = field(default_factory=list)
+    names: dict[int, set[str]] = field(default_factory=dict)  # that a line assigns
 
     @classmethod
     def read(cls, path: str) -> UserFile:
@@ -44,6 +45,8 @@ class UserFile:
         for node in ast.walk(tree):
             if isinstance(node, ast.stmt):
                 made._mark(node)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                made.names.setdefault(node.lineno, set()).add(node.id)
         made.functions = list(_functions(tree.body, path))
         return made
 
@@ -64,6 +67,11 @@ class UserFile:
                 return function
         first, last = self.spans.get(line, (line, line))
         return FunctionPlace("", self.path, first, last)
+
+    def assigned(self, place: FunctionPlace) -> set[str]:
+        """The names that a function assigns."""
+        found = (self.names.get(line, ()) for line in range(place.first, place.last + 1))
+        return {name for names in found for name in names}
 
 
 def _first(node: ast.stmt) -> int:
@@ -119,28 +127,12 @@ class UserLines:
             return None
         return self.key(origin.file, origin.line)
 
-    def keys(self, origins: Iterable[Origin], start: Origin | None = None) -> list[str]:
-        """The keys of the places of some origins, nearest first, and of calls on the way there.
-
-        ``start`` is the place of the transformed function, in whose file such calls may stand.
-        """
-        found: dict[str | None, None] = {}
-        calls: dict[str | None, None] = {}
-        for origin in origins:
-            found[self.key_of(origin)] = None
-            if origin.statement_line:
-                for path in dict.fromkeys([start.file if start else origin.file, origin.file]):
-                    if self._stands(origin, path):
-                        calls[self.key(path, origin.statement_line)] = None
-                        break
-        return [key for key in [*found, *(c for c in calls if c not in found)] if key is not None]
-
-    def _stands(self, origin: Origin, path: str) -> bool:
-        """True if the statement of an origin stands in a file, at the line that it names."""
-        lines = self.file(path).lines
-        at = origin.statement_line
-        first = origin.statement.split("\n")[0].strip()
-        return at <= len(lines) and first in lines[at - 1]
+    def keys(self, origins: Iterable[Origin]) -> list[str]:
+        """The keys of the places of some origins, nearest first, and of calls on the way there."""
+        places = list(origins)
+        calls = [call for place in places for call in place.calls()]
+        found = dict.fromkeys(map(self.key_of, [*places, *calls]))
+        return [key for key in found if key is not None]
 
     def number(self, key: str) -> int:
         """The line number in a key."""

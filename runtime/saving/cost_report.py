@@ -1,12 +1,13 @@
 """The cost of a program beside that of the function it differentiates: ``explain(f, cost=True)``.
 
 The report has numbers for the given arguments, formulas in the sizes of the arguments, the arrays
-that are saved for the reverse phase, and the lines that cost most.
+that are saved for the reverse phase, and the lines that cost most. A page has the costs of lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,9 @@ from calque.runtime.call.dispatch import Dispatcher
 from calque.runtime.call.loading import Program
 from calque.runtime.call.plans import capture_sizes
 from calque.runtime.custom import checkpoint
-from calque.runtime.saving.cost_texts import CostReport, Measured
+from calque.runtime.saving.cost_texts import CostReport, LineCost, Measured
 from calque.runtime.spec import Spec
-from calque.runtime.transformed import Transformed
+from calque.runtime.transformed import Transformed, complete
 from calque.transpiler.costs.counting import cost_of
 from calque.transpiler.costs.size_symbols import SizeSymbol, SizeSymbols
 from calque.transpiler.errors import CalqueError, UnsupportedFunction
@@ -37,29 +38,41 @@ _WITH_TANGENTS = ("jvp", "hvp")
 
 def cost_report(transformed: Transformed, args: tuple[Any, ...], compiled: bool) -> str:
     """The report on an uncompiled program; ``compiled``: the user asked about its kernels."""
+    report, found, args = _counted(transformed, args, compiled)
+    if primal_of(transformed, args) is not None:
+        report.checkpointed = _checkpointed(transformed, args, found, report)
+    return report.text()
+
+
+def line_costs(transformed: Transformed, args: tuple[Any, ...]) -> Iterator[LineCost]:
+    """The cost of an uncompiled program by the user's lines."""
+    return _counted(transformed, args, False)[0].by_line()
+
+
+def _counted(
+    transformed: Transformed, args: tuple[Any, ...], compiled: bool
+) -> tuple[CostReport, Program, tuple[Any, ...]]:
+    """The costs of a program and of its primal, the program, and the arguments as arrays."""
     if transformed.on_devices:
         raise UnsupportedFunction(
             "explain(cost=True) counts the program of one device.",
             hint="ask about the function that runs on each",
         )
-    args = pytrees.tree_map(_as_array, args)
+    args = pytrees.tree_map(_as_array, complete(transformed, args))
     found, entries = sized_program(transformed, args)
     symbols = SizeSymbols.of(entries.values())
     symbols.aliases = _sizes_of_tangents(transformed, args)
     derivative = Measured(transformed.generated_name(), cost_of(found.traced, symbols))
     before = primal_of(transformed, args)
     report = CostReport(symbols, derivative, compiled=compiled)
-    if before is None:
-        return report.text()
-    primal, given = before
-    try:
-        own, more = sized_program(primal, given)
-        symbols.entries.update({s: e for s, e in more.items() if s not in symbols.entries})
-        report.primal = Measured(primal.generated_name(), cost_of(own.traced, symbols))
-    except CalqueError:
-        pass  # it has no program of its own, such as one whose tangents it must know
-    report.checkpointed = _checkpointed(transformed, args, found, report)
-    return report.text()
+    if before is not None:
+        primal, given = before
+        # a function has no program of its own if calque must know its tangents, for example
+        with contextlib.suppress(CalqueError):
+            own, more = sized_program(primal, given)
+            symbols.entries.update({s: e for s, e in more.items() if s not in symbols.entries})
+            report.primal = Measured(primal.generated_name(), cost_of(own.traced, symbols))
+    return report, found, args
 
 
 def _as_array(leaf: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +32,15 @@ class Measured:
 
     name: str
     cost: Cost
+
+
+@dataclass(frozen=True)
+class LineCost:
+    """The cost of one line of the user's: its share of all operations, and the cost in words."""
+
+    line: Line
+    share: float
+    text: str
 
 
 def bytes_text(count: float) -> str:
@@ -227,6 +236,24 @@ class CostReport:
         text += f"with {_ratio(self.symbols, operations)} times the operations"
         return textwrap.wrap(text, _WIDTH, subsequent_indent="    ")
 
+    def by_line(self) -> Iterator[LineCost]:
+        """The cost of each line, in the order in which the program has them."""
+        cost = self.derivative.cost
+        operations, moved = cost.tally.lines(OPERATIONS), cost.tally.lines(MOVED)
+        primal = {} if self.primal is None else self.primal.cost.tally.lines(OPERATIONS)
+        saved, shares = _saved_by_line(cost), self._shares(operations)
+        for line in dict.fromkeys([*operations, *moved, *saved]):
+            told = []
+            if line in operations:
+                told.append(f"{self._value(operations[line])} operations")
+                if line in primal:
+                    told[-1] += f" ({self._value(primal[line])} without the derivative)"
+            if line in moved:
+                told.append(f"{self._value(moved[line], 'bytes')} moved")
+            if line in saved:
+                told.append(f"{self._value(saved[line], 'bytes')} saved for the reverse phase")
+            yield LineCost(line, shares.get(line, 0.0), ", ".join(told))
+
     def _lines(self) -> list[str]:
         """The lines that cost most, with their shares."""
         cost = self.derivative.cost
@@ -234,10 +261,7 @@ class CostReport:
         labels = ["operations", "moved"]
         if cost.saved:
             labels.append("saved")
-            parts.append({})
-            for array in cost.saved:
-                own = parts[-1].get(array.line, Formula())
-                parts[-1][array.line] = own + array.size
+            parts.append(_saved_by_line(cost))
         shares = [self._shares(part) for part in parts]
         lines = dict.fromkeys(line for share in shares for line in share)
         ranked = sorted(lines, key=lambda line: -sum(share.get(line, 0.0) for share in shares))
@@ -281,6 +305,13 @@ def _internal(symbol: str) -> str:
     """A symbol in a form that letters are given to."""
     before = {"#": 10**6, "~": 2 * 10**6}.get(symbol[0])
     return symbol if before is None else f"_{before + int(symbol[1:])}"
+
+
+def _saved_by_line(cost: Cost) -> dict[Line, Formula]:
+    found: dict[Line, Formula] = {}
+    for array in cost.saved:
+        found[array.line] = found.get(array.line, Formula()) + array.size
+    return found
 
 
 def _of_logarithm(entry: SizeSymbol) -> frozenset[str]:

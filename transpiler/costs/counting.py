@@ -124,20 +124,20 @@ class _Counter:
             tally.include(counted)
             inner.append(saved)
         kept = self.memory.crossing(block, tally.total)
+        turns = {place for k in kept for place in (k.since, k.until)}
         moments = [
             [k.array for k in kept if k.since <= place <= k.until] + saved
             for place, saved in enumerate(inner)
-            if saved or any(place in (k.since, k.until) for k in kept)
+            if saved or place in turns
         ]
         return tally, self._largest(moments)
 
     def _largest(self, found: Iterable[list[SavedArray]]) -> list[SavedArray]:
         """The moment at which most is saved: one after the other needs its memory."""
-        return max(
-            found,
-            key=lambda saved: self.symbols.nominal(sum((a.size for a in saved), Formula())),
-            default=[],
-        )
+        moments = list(found)
+        arrays = {id(a): a for saved in moments for a in saved}
+        sizes = {key: self.symbols.nominal(a.size) for key, a in arrays.items()}
+        return max(moments, key=lambda saved: sum(sizes[id(a)] for a in saved), default=[])
 
     def statement(self, s: Statement) -> tuple[Tally, list[SavedArray]]:
         """The counts of one statement."""

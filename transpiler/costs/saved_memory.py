@@ -65,6 +65,7 @@ class SavedMemory:
         self.program, self.sizes = program, sizes
         self.memory = Versions.within(program.body, _taken)
         self.stores = Versions.within(program.body)
+        self.roots: dict[Var, Var] = {}
         self.results = {self._root(a) for a in program.body.results if isinstance(a, Var)}
         self.grown: dict[Var, Growing] = {}
         for s in core.walk(program.body):
@@ -121,11 +122,15 @@ class SavedMemory:
 
     def _root(self, var: Var) -> Var:
         """The version in whose memory an array is: the first, or a loop's result."""
-        while True:
-            before = self.memory.before(var)
+        found, passed = var, []
+        while found not in self.roots:
+            before = self.memory.before(found)
+            passed.append(found)
             if before is None:
-                return var
-            var = before
+                break
+            found = before
+        self.roots.update(dict.fromkeys(passed, root := self.roots.get(found, found)))
+        return root
 
 
 def _rank(s: Statement) -> int:

@@ -298,7 +298,8 @@ class Calls(NativeCalls):
         self.bind(closure, frame, args, kwargs, node)
         nonlocals, written = assigned_functions(body)
         made = Activation(
-            frame, closure.source, closure.globals, closure.cells, nonlocals, written, body
+            *(frame, closure.source, closure.globals, closure.cells, nonlocals, written, body),
+            place=self.call_place(node),
         )
         stands_alone = node is not None and self.site is node
         made.throws = made.throws_out = stands_alone and self.call.throws

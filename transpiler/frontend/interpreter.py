@@ -115,7 +115,14 @@ class State(Captures):
         """The place of a node in the user's file."""
         if node is None or not self.calls:
             return self.builder.origin or self.return_origin
-        return self.call.source.origin(node, self.statement)
+        return self.call.source.origin(node, self.statement, self.call.place)
+
+    def call_place(self, node: Any) -> Origin | None:
+        """The place of a call that is about to be made; of deep calls, that of an outer one."""
+        if not self.calls or node is None:
+            return None
+        made = self.on_behalf or self.origin(node)
+        return made if len([*made.calls()]) < MOST_CALLS else self.call.place
 
     def fail(
         self, kind: type[CalqueError], node: Any, message: str, hint: str | None = None

@@ -99,6 +99,7 @@ class Activation:
     blocks: int = 0  # of `with` around, that no run-time test may leave
     throws: bool = False  # an error of the present statement may go to a handler around
     throws_out: bool = False  # also to one in the function that made the call
+    place: Origin | None = None  # of the call
 
     @functools.cached_property
     def is_quoted(self) -> bool:

@@ -46,24 +46,31 @@ class FunctionSource:
     name: str
     _origins: dict[Any, Origin] = field(default_factory=dict)  # by place: loops come by again
 
-    def origin(self, node: Any, statement: tuple[str, int] = ("", 0)) -> Origin:
-        """The origin of ``node``; ``statement``: the text and line that group generated code."""
+    def origin(
+        self, node: Any, statement: tuple[str, int] = ("", 0), call: Origin | None = None
+    ) -> Origin:
+        """The origin of ``node``; ``statement``: the text and line that group generated code.
+
+        ``call`` is where the function is called.
+        """
         line = getattr(node, "lineno", 1)
         place = (
             *(line, getattr(node, "col_offset", 0), getattr(node, "end_lineno", None)),
-            *(getattr(node, "end_col_offset", None), statement),
+            *(getattr(node, "end_col_offset", None), statement, id(call)),
         )
         known = self._origins.get(place)
         if known is None:
             if len(self._origins) >= _MANY:
                 self._origins.clear()
-            known = self._origins[place] = self._origin(node, line, statement)
+            known = self._origins[place] = self._origin(node, line, statement, call)
         return known
 
-    def _origin(self, node: Any, line: int, statement: tuple[str, int]) -> Origin:
+    def _origin(
+        self, node: Any, line: int, statement: tuple[str, int], call: Origin | None
+    ) -> Origin:
         text = self.lines[line - 1].rstrip("\n") if line <= len(self.lines) else ""
         if (getattr(node, "end_lineno", line) or line) != line:
-            return self._first_line(node, line, text, statement)
+            return self._first_line(node, line, text, statement, call)
         return Origin(
             self.file,
             line,
@@ -73,14 +80,18 @@ class FunctionSource:
             text,
             self.name,
             *statement,
+            called_from=call,
         )
 
-    def _first_line(self, node: Any, line: int, text: str, statement: tuple[str, int]) -> Origin:
+    def _first_line(
+        self, node: Any, line: int, text: str, statement: tuple[str, int], call: Origin | None
+    ) -> Origin:
         """The origin of the part of a node on its first line, without a comment at its end."""
         column = _characters(text, node.col_offset)
         end = len(_without_comment(text))
+        end = max(end, column + 1)
         return Origin(
-            self.file, line, column, line, max(end, column + 1), text, self.name, *statement
+            *(self.file, line, column, line, end, text, self.name, *statement), called_from=call
         )
 
     def text(self, node: Any) -> str:

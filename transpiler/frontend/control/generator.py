@@ -110,6 +110,7 @@ class Generators(Lists):
             *(source.frame, closure.source, closure.globals, closure.cells),
             *(nonlocals, written, closure.node),
             consume=consume,
+            place=source.origin,
         )
 
     def exec_YieldHere(self, node: Any) -> Completion | None:
