@@ -180,7 +180,7 @@ def test_costs_of_lines_are_those_of_the_report() -> None:
     squares = costs["return np.sum(u * u)"]  # the derivative is 2 * u, and needs no sum
     assert squares.text.startswith("1.0e5 operations (2.0e5 without the derivative)")
     text, _ = page(fn, *SETTLE)
-    assert re.search(r'line 19, answered by 2 lines; n operations \(2\*n without the derivative\), 16\*n B moved"', text)
+    assert re.search(r'line 19, answered by 2 lines; n operations \(2\*n without the derivative\), 16\*n B moved; n = u\.shape\[0\]"', text)
 
 
 def test_a_program_whose_cost_is_not_counted_has_a_page() -> None:

@@ -133,25 +133,27 @@ class CostReport:
     def _title(self) -> list[str]:
         heads = f"Cost of {self.derivative.name}"
         heads += f", beside {self.primal.name}" if self.primal is not None else ""
+        told = self._meanings(self._used())
+        if not told:
+            return [heads]
+        return textwrap.wrap(f"{heads}, for {'; '.join(told)}", _WIDTH, subsequent_indent="  ")
+
+    def _meanings(self, symbols: Iterable[str]) -> list[str]:
+        """The meanings and values of symbols, of those whose name does not say it."""
         told = []
-        for symbol in self._used():
+        for symbol in symbols:
             e, name = self.symbols.entries[symbol], self.names[symbol]
             if e.logarithm_of is not None:
                 continue
             parts = [name] + [e.description] * (e.kind == ARGUMENT and e.description != name)
             whole = e.value is not None and e.value == int(e.value)
-            parts += (
-                []
-                if e.value is None
-                else [f"{int(e.value):,}" if whole else f"{float(e.value):.2g}"]
-            )
+            if e.value is not None:
+                parts.append(f"{int(e.value):,}" if whole else f"{float(e.value):.2g}")
             text = " = ".join(parts)
             if e.kind != ARGUMENT:
                 text += f" ({e.description})" if e.kind != ITERATIONS else f": the {e.description}"
             told += [text] * (text != name)
-        if not told:
-            return [heads]
-        return textwrap.wrap(f"{heads}, for {'; '.join(told)}", _WIDTH, subsequent_indent="  ")
+        return told
 
     def _rows(self) -> list[tuple[str, str, list[Formula]]]:
         """The measures: name, unit, and the formulas of the programs."""
@@ -242,6 +244,8 @@ class CostReport:
         operations, moved = cost.tally.lines(OPERATIONS), cost.tally.lines(MOVED)
         primal = {} if self.primal is None else self.primal.cost.tally.lines(OPERATIONS)
         saved, shares = _saved_by_line(cost), self._shares(operations)
+        values = self.symbols.values()
+        unknown = [s for s in self._used() if s not in values]
         for line in dict.fromkeys([*operations, *moved, *saved]):
             told = []
             if line in operations:
@@ -252,7 +256,10 @@ class CostReport:
                 told.append(f"{self._value(moved[line], 'bytes')} moved")
             if line in saved:
                 told.append(f"{self._value(saved[line], 'bytes')} saved for the reverse phase")
-            yield LineCost(line, shares.get(line, 0.0), ", ".join(told))
+            formulas = [f[line] for f in (operations, primal, moved, saved) if line in f]
+            left = {s for f in formulas for s in f.symbols()}
+            meanings = self._meanings(s for s in unknown if s in left)
+            yield LineCost(line, shares.get(line, 0.0), "; ".join([", ".join(told), *meanings]))
 
     def _lines(self) -> list[str]:
         """The lines that cost most, with their shares."""
