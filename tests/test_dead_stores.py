@@ -274,3 +274,61 @@ def test_what_a_loop_overwrites_all_of_is_not_put_back_before() -> None:
     texts = [calque.source(calque.grad(fn), X) for fn in LOOPS]
     saves = [len(re.findall(r"saved\w*\[", text)) for text in texts]
     assert saves[0] == 2 and min(saves[1:]) == 4
+
+
+# stores into adjoints of what stands there
+
+
+def elements(x: np.ndarray) -> np.ndarray:
+    for i in range(x.size - 1):
+        x[i] = x[i] + 0.3 * x[i + 1] ** 2
+    return np.sum(x**3)
+
+
+def slices(x: np.ndarray) -> np.ndarray:
+    x[1:] = x[1:] + np.sin(x[0])
+    x[:-1] = x[:-1] + 0.5 * x[1:]
+    return np.sum(x**3)
+
+
+def places(x: np.ndarray) -> np.ndarray:
+    order = np.array([2, 0, 1])
+    x[order] = x[order] + x[order] ** 2
+    x[::2] = x[::2] + x[0]
+    return np.sum(x**3)
+
+
+def views(x: np.ndarray) -> np.ndarray:
+    part = x[2:5]
+    part[:] = part[:] + x[0]
+    x[2:5] = x[2:5] + part
+    x[3] = x[3] + x[3]
+    return np.sum(x * x) + np.sum(part**3)
+
+
+def themselves(x: np.ndarray) -> np.ndarray:
+    x[2] = x[2]
+    x[1:4] = x[1:4]
+    x[0] = x[0] + x[0] * x[1]
+    return np.sum(x**3)
+
+
+@pytest.mark.parametrize("fn", [elements, slices, places, views, themselves])
+def test_an_adjoint_that_stays_is_not_stored_again(fn) -> None:
+    np.testing.assert_allclose(calque.grad(fn)(X.copy()), by_complex_step(lambda x: fn(x.copy()), X), rtol=1e-12)
+    slopes = np.stack([by_complex_step(lambda x: fn(x.copy()), x) for x in (X, 2.0 * X)])
+    np.testing.assert_allclose(calque.vmap(calque.grad(fn))(np.stack([X, 2.0 * X])), slopes, rtol=1e-12)
+
+
+def moved(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    for i in range(x.size):
+        x[i] = x[i] + np.sin(w[i])
+    x[1:] = x[1:] + w[1:] ** 2
+    return np.sum(x**3)
+
+
+def test_the_text_of_an_adjoint_that_stays() -> None:
+    sizes = calque.spec("f8[n]"), calque.spec("f8[n]")
+    text = calque.source(calque.grad(moved, argnums=(0, 1)), *sizes)
+    assert not re.search(r"x_bar\[.*\] [+]?= ", text), text
+    assert "w_bar[1:] += x_bar[1:] * " in text and "w_bar[i] += x_bar[i] * " in text

@@ -25,7 +25,6 @@ from calque.transpiler.primitives.base import (
     register,
     strong,
 )
-from calque.transpiler.primitives.creation import arange, constant
 from calque.transpiler.primitives.elementwise import cast
 from calque.transpiler.primitives.record import Scatter
 from calque.transpiler.primitives.sampling import case, cases, single
@@ -37,6 +36,7 @@ from calque.transpiler.primitives.templates import (
     indexed,
     indexed_dims,
     is_basic,
+    is_unique,
     shifted,
 )
 
@@ -51,9 +51,11 @@ def _getitem_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[An
 
     def add(x_bar: Array) -> None:
         zeroed = _zeroed_there(x_bar, dynamic, index)
-        if zeroed is not None:
+        if zeroed is not None and _stands_there(y_bar, zeroed, dynamic, index):
+            x_bar.replace(zeroed)
+        elif zeroed is not None:
             x_bar.replace(apply(update, zeroed, y_bar, *dynamic, index=index))
-        elif is_basic(index, dynamic) or _is_unique(index, dynamic):
+        elif is_basic(index, dynamic) or is_unique(index, dynamic):
             x_bar.replace(apply(update_add, x_bar, y_bar, *dynamic, index=index))
         else:
             x_bar.replace(apply(add_at, x_bar, y_bar, *dynamic, index=index))
@@ -74,6 +76,16 @@ def _zeroed_there(x_bar: Array, dynamic: Sequence[Any], index: Template) -> Arra
     return wrap(base) if here else None
 
 
+def _stands_there(y_bar: Any, x_bar: Array, dynamic: Sequence[Any], index: Template) -> bool:
+    """True if an adjoint is what already stands at this index: ``x[i] = x[i] + y`` leaves it."""
+    made = definition(y_bar) if isinstance(y_bar, Array) else None
+    if made is not None and made.primitive is copy:
+        made = definition(wrap(made.args[0]))
+    if made is None or made.primitive is not getitem or made.params["index"] != index:
+        return False
+    return tuple(made.args) == (x_bar.atom, *map(atom, dynamic))
+
+
 def _getitem_jvp(tangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any, ...]:
     return (apply(getitem, as_array(tangents[0]), *args[1:], **params),)
 
@@ -88,29 +100,6 @@ def _shows(x: Any, index: Template, dynamic: Sequence[Any]) -> bool:
 
 def _getitem_back(base: Array, new: Array, *dynamic: Any, index: Template) -> Array:
     return apply(update, base, new, *dynamic, index=index)
-
-
-def _is_unique(template: Template, dynamic: Sequence[Any]) -> bool:
-    """True if an advanced index is known to name no element twice."""
-    slots = [dynamic[t.position] for t in template if isinstance(t, Slot)]
-    arrays = [s for s in slots if type_of(s).ndim]
-    return len(arrays) == 1 and (arrays[0].dtype.kind == "b" or _all_different(arrays[0]))
-
-
-def _all_different(array: Array) -> bool:
-    made = definition(array)
-    if made is None:
-        return False
-    if made.primitive.distinct:
-        return array.ndim == 1  # each row of a matrix names all places again
-    if made.primitive is arange:  # -1 and the last place are one
-        start, _, step = made.args
-        upward = not isinstance(step, Var) and step > 0
-        return upward and current().dims.nonnegative(current().dim_of(start))
-    if made.primitive is constant:
-        values = np.array(made.params["value"])
-        return len(np.unique(values)) == values.size and bool((values >= 0).all())
-    return False
 
 
 _ROWS, _MASK = np.array([0, 2, 0]), np.array([True, False, True])
@@ -223,7 +212,7 @@ def _update_vjp(cotangents: Any, outs: Any, args: Any, params: Any) -> tuple[Any
     value_bar = None
     if isinstance(value, Array):
         value_bar = apply(getitem, y_bar, *dynamic, index=index)
-        if not is_basic(index, dynamic) and not _is_unique(index, dynamic):
+        if not is_basic(index, dynamic) and not is_unique(index, dynamic):
             value_bar = _last_writer(y_bar, value_bar, dynamic, index)
         elif value_bar.ndim:
             value_bar = Array(apply(copy, value_bar).atom)
@@ -477,7 +466,7 @@ def store_add(x: Array, index: Any, value: Any, negative: bool = False) -> bool:
     """``x[index] += value`` as one addition, where the index names no element twice."""
     value = operand(value)
     x, template, dynamic = indexed(x, index)
-    if not is_basic(template, dynamic) and not _is_unique(template, dynamic):
+    if not is_basic(template, dynamic) and not is_unique(template, dynamic):
         return False
     if not np.can_cast(type_of(value).dtype, x.dtype, "same_kind") or x.dtype.kind == "b":
         return False

@@ -13,11 +13,12 @@ import numpy as np
 
 from calque.transpiler.errors import DtypeError, IndexOutOfRange
 from calque.transpiler.ir.builder import FUNCTIONS, Array, atom, current, known_int, type_of
-from calque.transpiler.ir.core import Slot
+from calque.transpiler.ir.core import Slot, Var
 from calque.transpiler.ir.slice_lengths import slice_length
 from calque.transpiler.ir.types import DimLike
 from calque.transpiler.primitives.axes import expand_dims
 from calque.transpiler.primitives.base import apply, definition, operand
+from calque.transpiler.primitives.creation import arange, constant
 
 Template = tuple[Any, ...]
 
@@ -125,6 +126,29 @@ def _no_empty_list(item: Any) -> Any:
 def is_basic(template: Template, dynamic: Sequence[Any]) -> bool:
     """True if an index is made of integers, slices, None and ``...`` only."""
     return all(not isinstance(t, Slot) or type_of(dynamic[t.position]).ndim == 0 for t in template)
+
+
+def is_unique(template: Template, dynamic: Sequence[Any]) -> bool:
+    """True if an advanced index is known to name no element twice."""
+    slots = [dynamic[t.position] for t in template if isinstance(t, Slot)]
+    arrays = [s for s in slots if type_of(s).ndim]
+    return len(arrays) == 1 and (arrays[0].dtype.kind == "b" or _all_different(arrays[0]))
+
+
+def _all_different(array: Array) -> bool:
+    made = definition(array)
+    if made is None:
+        return False
+    if made.primitive.distinct:
+        return array.ndim == 1  # each row of a matrix names all places again
+    if made.primitive is arange:  # -1 and the last place are one
+        start, _, step = made.args
+        upward = not isinstance(step, Var) and step > 0
+        return upward and current().dims.nonnegative(current().dim_of(start))
+    if made.primitive is constant:
+        values = np.array(made.params["value"])
+        return len(np.unique(values)) == values.size and bool((values >= 0).all())
+    return False
 
 
 def _consumed(item: Any, dynamic: Sequence[Any]) -> int:
