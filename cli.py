@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import copy
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import calque
+from calque import help_pages
 from calque.runtime.call import disk_cache
 from calque.runtime.check.checking import examine
 from calque.runtime.check.directional import is_float
@@ -59,13 +61,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser.parse_args(argv)
         return int(options.run(options))
     except (UsageError, SpecError) as error:
-        print(f"calque: {error}", file=sys.stderr)
+        print("\n".join([f"calque: {error}", *_notes(error)]), file=sys.stderr)
         return 2
     except CalqueError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        print("\n".join([f"{type(error).__name__}: {error}", *_notes(error)]), file=sys.stderr)
         return 1
     except _PROGRAMS as error:
-        notes = getattr(error, "__notes__", [])  # the user's line, where it is their program's
+        notes = _notes(error)  # the user's line, where it is their program's
         if debug.level() or not (notes or isinstance(error, (TypeError, ValueError))):
             raise
         print("\n".join([f"{type(error).__name__}: {error}", *notes]), file=sys.stderr)
@@ -73,6 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _notes(error: Exception) -> list[str]:
+    """The lines below an error's message: the user's line, the page that says more."""
+    return getattr(error, "__notes__", [])
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
@@ -102,6 +109,9 @@ _EXAMPLES = {
   calque explain model.py:loss --why interchange""",
     "cache": """\
   calque cache info""",
+    "help": """\
+  calque help ShapeError
+  calque help limits""",
     "verify": """\
   calque verify loss_grad.py
   calque verify generated/*.py --source ../models""",
@@ -175,6 +185,8 @@ def _add_commands(
     kept = command("cache", _cache, "Show, or empty, the folder of compiled kernels.")
     told, asked = "what is there; or remove it all", ("info", "clear")
     kept.add_argument("what", choices=asked, metavar="{info,clear}", help=told)
+    page = command("help", _help, "Print the page of an error or a limit, or list all pages.")
+    page.add_argument("page", nargs="?", metavar="NAME", help="such as ShapeError, or branches")
     verify = command("verify", _verify, "Check that saved modules are what calque writes today.")
     verify.add_argument("files", nargs="+", metavar="FILE", help="modules that calque wrote")
     told = "a file or folder outside of the checkout that headers may name; may be repeated"
@@ -240,6 +252,13 @@ def _show_page(options: argparse.Namespace) -> int:
     if options.output:
         return _written(options.output, text)
     print(text, end="")
+    return 0
+
+
+def _help(options: argparse.Namespace) -> int:
+    width = min(shutil.get_terminal_size().columns, 100)
+    contents, page = help_pages.contents, help_pages.page
+    print(contents(width) if options.page is None else page(options.page, width), end="")
     return 0
 
 
@@ -329,7 +348,7 @@ def _usable_args(fn: Callable[..., Any], specs: tuple[Any, ...], seed: int) -> t
     try:
         found = _is_finite(fn, args)
     except (TypeError, AttributeError, NameError, LookupError, ImportError) as error:
-        if not getattr(error, "__notes__", []):
+        if not _notes(error):
             error.add_note(_users_line(error))
         raise
     return args if found else sample_args(specs, seed, positive=True)

@@ -65,12 +65,11 @@ class debug_nans(ContextDecorator):
     ``enabled`` says whether it is on inside.
 
     >>> import calque
-    >>> with debug_nans():
-    ...     calque.grad(lambda x: np.sqrt(x))(0.0)
-    Traceback (most recent call last):
-    ...
-    calque.transpiler.errors.NonFiniteError: ...
-        ...
+    >>> try:
+    ...     with debug_nans():
+    ...         calque.grad(lambda x: np.sqrt(x))(0.0)
+    ... except NonFiniteError as error:
+    ...     print(error.message)
     The reverse phase made an infinity: the adjoint of x is inf.
     """
 

@@ -33,7 +33,7 @@ def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) ->
     assert err == "" and "show      Print the source" in out and "\nexamples:\n  calque show " in out
 
 
-COMMANDS = ["show", "check", "explain", "cache", "verify"]
+COMMANDS = ["show", "check", "explain", "cache", "help", "verify"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,6 +15,7 @@ import pytest
 from test_docs import DOCS
 
 import calque
+from calque import help_pages
 
 ROOT = Path(calque.__file__).resolve().parent
 EXTENSIONS = ["generated_parts", "gallery_pages", "speeds_picture", "repository_pages", "language_models"]
@@ -101,7 +102,7 @@ def test_published_functions_are_counted_as_their_own_page_counts_them() -> None
 
 
 def test_each_error_has_a_page_that_raises_it() -> None:
-    classes = importlib.import_module("generated_parts").error_classes()
+    classes = help_pages.error_classes()
     pages = {page.stem: page.read_text(encoding="utf-8") for page in (ROOT / "docs/errors").glob("*.md")}
     assert set(pages) == set(classes)
     raised = {name for name, text in pages.items() if any(b.mark == f"refused {name}" for b, _ in doc_pages.program(text))}

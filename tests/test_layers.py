@@ -40,7 +40,7 @@ RUNTIME = (
 LAYERS = (
     *(f"transpiler.{name}" for name in TRANSPILER),
     *(f"runtime.{name}" for name in RUNTIME),
-    *("", "targets", "verifying", "cli", "__main__"),
+    *("", "targets", "help_pages", "verifying", "cli", "__main__"),
 )
 HEAVY = (
     *("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib"),

@@ -26,6 +26,7 @@ assert calque.__file__.startswith(sys.argv[1]), calque.__file__
 from probe import square_sum
 page = calque.view(calque.grad(square_sum), np.ones(2), path=sys.argv[1] + "/page.html").read_text()
 assert "--accent" in page and "use strict" in page
+assert calque.cli.main(["help", "ShapeError"]) == 0
 print(calque.grad(square_sum)(np.array([1.0, 2.0])))
 """
 
@@ -90,6 +91,7 @@ def test_the_wheel_holds_every_module(wheel: Path) -> None:
     listed = [name.split(".")[1:] for name in settings()["options"]["packages"].split()]
     files = [file for parts in listed for file in ROOT.joinpath(*parts).glob("*.py")]
     others = {f"calque/{name}" for name in ("py.typed", *(f"runtime/pages/page.{k}" for k in ("css", "js")))}
+    files += [page for folder in ("errors", "limits") for page in (ROOT / "docs" / folder).glob("*.md")]
     assert inside == {f"calque/{file.relative_to(ROOT).as_posix()}" for file in files} | others
 
 
@@ -106,4 +108,4 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
         **{"cwd": tmp_path, "env": environment, "capture_output": True, "text": True},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[2. 4.]"
+    assert done.stdout.startswith("ShapeError\n==========\n") and done.stdout.endswith("\n[2. 4.]\n")

@@ -140,11 +140,13 @@ def test_no_frame_of_calque_is_shown(all_told: dict[str, str], what: str) -> Non
 
 @pytest.mark.parametrize("what", [c for c in CALLS if c != "pmap"])
 def test_a_refusal_ends_with_the_chain_of_calls(all_told: dict[str, str], what: str) -> None:
-    lines = [line for line in all_told[what].splitlines() if line.startswith("Called from")]
+    *before, last = all_told[what].splitlines()
+    assert re.fullmatch(r"more: calque help \w+", last)
+    lines = [line for line in before if line.startswith("Called from")]
     if what == "method":
         assert len(lines) == 1 and "in loss: return inner(x)" in lines[0]
         return
-    assert all_told[what].splitlines()[-2:] == lines
+    assert before[-2:] == lines
     assert lines[0].endswith("line 12, in middle: return 2.0 * inner(x)")
     assert lines[1].endswith("line 16, in outer: y = middle(x)")
 

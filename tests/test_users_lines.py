@@ -109,9 +109,9 @@ def test_a_text_from_disk_shows_it_too(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_an_error_that_shows_a_line_gets_no_other() -> None:
-    _, error = note_of(calque.jit(beyond), ONES)
+    note, error = note_of(calque.jit(beyond), ONES)
     place, line = said("beyond")
-    assert not getattr(error, "__notes__", []) and line in str(error) and place in str(error)
+    assert note == "more: calque help IndexOutOfRange" and line in str(error) and place in str(error)
 
 
 def test_what_the_user_raises_is_as_in_plain_python() -> None:

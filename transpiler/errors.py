@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,20 @@ def called_from(origin: Origin) -> str:
 
 
 class CalqueError(Exception):
-    """The base of all errors of calque: what is wrong, where, and what to write instead."""
+    """The base of all errors of calque: what is wrong, where, and what to write instead.
+
+    A note, which tracebacks show last, says which page tells more: see ``help_page``.
+    """
+
+    help_page: ClassVar[str] = "CalqueError"  # what `calque help` prints of this class
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ == __name__ and "help_page" not in vars(cls):
+            cls.help_page = cls.__name__
 
     def __init__(self, message: str, origin: Origin | None = None, hint: str | None = None):
         super().__init__(message)
+        self.add_note(f"more: calque help {self.help_page}")
         self.message = message
         self.origin = origin
         self.hint = hint
@@ -93,7 +103,8 @@ class CalqueError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self):
-        return type(self), (self.message, self.origin, self.hint), {"calls": self.calls}
+        state = {"calls": self.calls, "__notes__": self.__notes__}
+        return type(self), (self.message, self.origin, self.hint), state
 
 
 class UnsupportedSyntax(CalqueError):
@@ -127,6 +138,7 @@ class TagNeeded(BranchMismatch):
     ``entering``: a loop changes it.
     """
 
+    help_page = "BranchMismatch"
     value: Any = None
     node: Any = None
     entering = False

@@ -26,6 +26,7 @@ import gallery_pages
 import speeds_picture
 
 import calque
+from calque.help_pages import error_classes, summary
 from calque.transpiler import errors
 
 PRINTED = re.compile(r"^```output\n(?=def |@kernel)", re.M)  # generated code
@@ -156,30 +157,17 @@ def error(name: str, body: str, plain: bool) -> str:
     found = getattr(errors, name)
     own = [f"[{b.__name__}]({b.__name__}.md)" for b in found.__bases__ if b.__module__ == HOME]
     pythons = [f"Python's `{b.__name__}`" for b in found.__bases__ if b.__module__ != HOME]
-    text = (inspect.getdoc(found) or "").partition("\n")[0].replace("``", "`")
     kinds = " and of ".join(own + pythons)
-    return f"*{text}*\n\nA kind of {kinds}: `from {HOME} import {name}`."
+    return f"*{summary(found)}*\n\nA kind of {kinds}: `from {HOME} import {name}`."
 
 
 def error_table(argument: str, body: str, plain: bool) -> str:
     """Return a table of all errors, each with the first line of its docstring."""
     rows = [
-        f"| [{name}](errors/{name}.md) | {first.replace('``', '`')} |"
-        for name, found in sorted(error_classes().items())
-        for first in (inspect.getdoc(found) or "").split("\n")[:1]
+        f"| [{name}](errors/{name}.md) | {summary(found)} |"
+        for name, found in error_classes().items()
     ]
     return "\n".join(["| error | raised for |", "| --- | --- |", *rows])
-
-
-def error_classes() -> dict[str, type[Exception]]:
-    """Return the errors that users may meet; TagNeeded is told on the page of BranchMismatch.
-
-    >>> error_classes()["ShapeError"].__name__
-    'ShapeError'
-    """
-    classes = {name: c for name, c in vars(errors).items() if isinstance(c, type)}
-    raised = {name: c for name, c in classes.items() if issubclass(c, errors.CalqueError)}
-    return {name: c for name, c in raised.items() if name != "TagNeeded"}
 
 
 PARTS: dict[str, Callable[[str, str, bool], str]] = {
