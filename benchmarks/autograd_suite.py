@@ -100,7 +100,8 @@ def too_slow(number: int, frame: Any) -> None:
 def reason(error: BaseException) -> str:
     """The message of an error, with the line that it shows."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    told = [note for note in getattr(error, "__notes__", ()) if not note.startswith("more: ")]
+    notes = "".join(f" ({note})" for note in told)
     if len(lines) < 3 or ", line " not in lines[0]:
         of_ours = type(error).__module__.startswith("autograd_work")
         kind = "" if of_ours else f"{type(error).__name__}: "

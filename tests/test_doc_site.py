@@ -18,7 +18,8 @@ import calque
 from calque import help_pages
 
 ROOT = Path(calque.__file__).resolve().parent
-EXTENSIONS = ["generated_parts", "gallery_pages", "speeds_picture", "repository_pages", "language_models"]
+PICTURES = ["first_calls_picture", "layers_picture", "sparsity_picture", "stencil_picture"]
+EXTENSIONS = ["drawing", "generated_parts", "gallery_pages", "language_models", "repository_pages", "result_tables", *PICTURES]
 NOT_RAISED_HERE = {
     "CalqueError": "the base of all",
     "CoreError": "a defect of calque",

@@ -22,8 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import first_calls_picture
 import gallery_pages
+import layers_picture
+import sparsity_picture
 import speeds_picture
+import stencil_picture
 
 import calque
 from calque.help_pages import error_classes, summary
@@ -175,8 +179,13 @@ PARTS: dict[str, Callable[[str, str, bool], str]] = {
     "derivative": derivative,
     "error": error,
     "error-table": error_table,
+    "first-calls": first_calls_picture.first_calls,
     "gallery": gallery_pages.gallery,
+    "growth": first_calls_picture.growth,
+    "layers": layers_picture.layers,
+    "sparsity": sparsity_picture.sparsity,
     "speeds": speeds_picture.speeds,
+    "stencil": stencil_picture.stencil,
 }
 
 

@@ -8,12 +8,10 @@ times slower, on a logarithmic scale.
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from typing import NamedTuple
 
-RESULTS = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "results"
-UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+from drawing import box, figure, line, text
+from result_tables import results, seconds
 
 
 class Row(NamedTuple):
@@ -57,35 +55,11 @@ ROWS = [
 ]
 
 
-def seconds(text: str) -> float:
-    """Read a time as the tables write it.
-
-    >>> seconds("1.5 ms")
-    0.0015
-    """
-    number, unit = text.split()
-    return float(number) * UNITS[unit]
-
-
-def table_rows(text: str) -> list[dict[str, str]]:
-    """Return the rows of all tables of a page, each by the headings of its columns.
-
-    >>> table_rows("| a | b |\\n| --- | --- |\\n| 1 | 2 |\\n")
-    [{'a': '1', 'b': '2'}]
-    """
-    found = []
-    for table in re.findall(r"(?:^\|.*\|$\n?)+", text, re.M):
-        lines = [line.strip("|").split("|") for line in table.splitlines()]
-        heading, _, *rows = [[cell.strip() for cell in line] for line in lines]
-        found += [dict(zip(heading, row)) for row in rows]
-    return found
-
-
 def measured(row: Row) -> Speed:
     """Look up one row's times, in the first table that has the row and both columns."""
-    rows = table_rows((RESULTS / f"{row.file}.md").read_text(encoding="utf-8"))
     columns = {row.ours, row.theirs}
-    found = next(r for r in rows if next(iter(r.values())) == row.work and columns <= r.keys())
+    rows = [r for r in results(row.file) if columns <= r.keys()]
+    found = next(r for r in rows if next(iter(r.values())) == row.work)
     ours, theirs = found[row.ours], found[row.theirs]
     times = seconds(theirs) / seconds(ours)
     return Speed(row.label, ours.replace("us", "µs"), theirs.replace("us", "µs"), times)
@@ -97,7 +71,7 @@ def as_table(speeds: list[Speed]) -> str:
     return "\n".join(["| on two cores | calque | JAX |", "| --- | --- | --- |", *lines])
 
 
-WIDTH, HEIGHT = 520, 46  # of the picture, of a row
+HEIGHT = 46  # of a row
 MIDDLE = 90  # where JAX's speed stands
 UNIT = 76  # the length of a bar that is three times quicker
 
@@ -108,11 +82,9 @@ def bar(speed: Speed, top: int) -> str:
     kind, far = ("quicker", speed.times) if length > 0 else ("slower", 1.0 / speed.times)
     left, width = (MIDDLE, length) if length > 0 else (MIDDLE + length, -length)
     said = f"{far:.1f} × {kind}: {speed.ours}, JAX {speed.theirs}"
-    return (
-        f'<text class="label" x="{MIDDLE + 6}" y="{top + 14}">{speed.label}</text>'
-        f'<rect class="{kind}" x="{left:.1f}" y="{top + 20}" width="{width:.1f}" height="14"/>'
-        f'<text class="value" x="{MIDDLE + max(length, 0.0) + 6:.1f}" y="{top + 32}">{said}</text>'
-    )
+    label = text(MIDDLE + 6, top + 14, speed.label)
+    drawn = box(left, top + 20, width, 14, kind)
+    return label + drawn + text(MIDDLE + max(length, 0.0) + 6, top + 32, said, "value")
 
 
 def picture() -> str:
@@ -120,12 +92,8 @@ def picture() -> str:
     speeds = [measured(row) for row in ROWS]
     bars = "".join(bar(speed, HEIGHT * number) for number, speed in enumerate(speeds))
     bottom = HEIGHT * len(speeds)
-    return (
-        '<figure class="speeds">'
-        f'<svg viewBox="0 0 {WIDTH} {bottom}" role="img" aria-label="Speeds of calque beside JAX">'
-        f'<line class="same" x1="{MIDDLE}" y1="0" x2="{MIDDLE}" y2="{bottom}"/>{bars}</svg>'
-        "</figure>"
-    )
+    middle = line((MIDDLE, 0), (MIDDLE, bottom), "same")
+    return figure("speeds", bottom, "Speeds of calque beside JAX", middle + bars)
 
 
 def speeds(argument: str, body: str, plain: bool) -> str:
