@@ -30,6 +30,12 @@ STUDIES = {
         "economy, wealth, income, chances, 15",
         "economy, wealth, income, chances, 15",
     ),
+    "a curve through knots": (
+        "spline_misfit",
+        "heights, knots, points, measured",
+        "heights, knots, points, measured",
+    ),
+    "neutrons from films": ("film_misfit", "film, q, measured_film", "film, q, measured_film"),
 }
 TABLE = re.compile(r"(?:^\|.*\|\n)+", re.M)
 
