@@ -113,7 +113,10 @@ class PPoly:
 
     def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
         """Refused: their number depends on the values."""
-        raise NotImplementedError("The number of a spline's roots depends on run-time values.")
+        raise NotImplementedError(
+            "The number of a spline's roots depends on run-time values: "
+            "optimize.brentq finds one root between two places"
+        )
 
     solve = roots
 
