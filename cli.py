@@ -30,7 +30,7 @@ from calque.runtime.saving.pass_remarks import explaining
 from calque.runtime.saving.reading import module_source
 from calque.runtime.saving.viewing import page_text
 from calque.runtime.saving.writing import write_whole
-from calque.runtime.spec import sample_args
+from calque.runtime.spec import leaves, sample_args
 from calque.targets import UsageError, completions, load_function, resolve
 from calque.transpiler.errors import CalqueError, SpecError
 from calque.transpiler.ir import debug, pytrees
@@ -146,7 +146,8 @@ def _parser() -> _Parser:
         )
         what.completer = completions  # type: ignore[attr-defined]  # read by argcomplete
         sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
-        sub.add_argument("--args", metavar="TYPES", help="such as \"f8[3], {'W': f8[n,3]}, float\"")
+        told = "such as \"f8[3], {'W': f8[n,3]}, float\"; or a file, @args.json or @args.npz"
+        sub.add_argument("--args", metavar="TYPES", help=told)
 
     _add_commands(command, target)
     return parser
@@ -328,17 +329,18 @@ def _check(options: argparse.Namespace) -> int:
     if not any(map(is_float, _leaves(args))):
         raise UsageError("no argument is of a floating dtype: nothing to differentiate by")
     report = examine(fn, args, options.seed)
-    for draw, factor in enumerate(_FURTHER, options.seed + 1):
+    factors = _FURTHER if any(leaves(specs)) else ()  # given values are taken as they are
+    for draw, factor in enumerate(factors, options.seed + 1):
         if not report.agrees or not report.unchecked:
             break
-        args = _multiplied(sample_args(specs, draw), factor)
+        args = sample_args(specs, draw, factor=factor)
         if _is_finite(fn, args):
             report = report.with_more(examine(fn, args, draw))
     print(report)
     if not report.agrees:
         print(report.error() if report.faults else "Every statement is right by itself.")
-    elif report.unchecked:
-        print(f"So they are in {len(_FURTHER) + 1} draws of arguments; --seed N draws others.")
+    elif report.unchecked and factors:
+        print(f"So they are in {len(factors) + 1} draws of arguments; --seed N draws others.")
     return int(not report.agrees)
 
 
@@ -362,18 +364,6 @@ def _is_finite(fn: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     except (ValueError, ArithmeticError):
         return False
     return all(np.all(np.isfinite(value)) for value in values if is_float(value))
-
-
-def _multiplied(args: tuple[Any, ...], factor: float) -> Any:
-    """Arguments whose floating numbers are multiplied, in their dtypes."""
-
-    def times(leaf: Any) -> Any:
-        if not is_float(leaf):
-            return leaf
-        made = leaf * factor
-        return made if type(made) is type(leaf) else np.asarray(made, leaf.dtype)[()]
-
-    return pytrees.tree_map(times, args)
 
 
 def _users_line(error: Exception) -> str:

@@ -17,7 +17,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import calque
-from calque.runtime.spec import annotated_args, parse_args
+from calque.argument_files import file_args
+from calque.runtime.spec import annotated_args, names_of, parse_args
 from calque.transpiler.errors import CalqueError
 
 TRANSFORMATIONS = (
@@ -36,9 +37,9 @@ def resolve(
     target: str, transform: str | None, types: str | None
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The transformed function, and the types of its arguments."""
-    fn = load_function(target)
+    module, fn = _loaded(target)
     if types is not None:
-        args = parse_args(types)
+        args = _given_args(types.strip(), fn, module)
     elif re.search("vmap|pmap|shard_map", transform or ""):
         raise UsageError("under vmap the batched types must be given: --args 'f8[n,3], ...'")
     else:
@@ -51,14 +52,27 @@ def resolve(
     return (apply_transform(transform, fn) if transform else fn), args
 
 
+def _given_args(text: str, fn: Callable[..., Any], module: ModuleType) -> tuple[Any, ...]:
+    """The arguments that a text describes, or a file that it names: `@args.json`."""
+    if text.startswith("@"):
+        return file_args(text[1:], fn)
+    return parse_args(text, {**names_of(fn), **vars(module)})
+
+
 def load_function(target: str) -> Callable[..., Any]:
     """The function that `FILE:FUNC` names; a method of a class is bound to `Class()`."""
+    return _loaded(target)[1]
+
+
+def _loaded(target: str) -> tuple[ModuleType, Callable[..., Any]]:
+    """The module of a file, and the function that `FILE:FUNC` names in it."""
     file, colon, dotted = target.rpartition(":")
     if not colon or not file or not dotted:
         raise UsageError(f"{target!r} names no function: write FILE:FUNC, as in model.py:loss")
     if not os.path.isfile(file):
         raise UsageError(f"there is no file {file}")
-    found: Any = _load_module(os.path.abspath(file), file)
+    module = _load_module(os.path.abspath(file), file)
+    found: Any = module
     for name in dotted.split("."):
         owner = found
         found = getattr(owner, name, None)
@@ -73,7 +87,7 @@ def load_function(target: str) -> Callable[..., Any]:
             found = getattr(_instance(owner, target), name)
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__}, not a function")
-    return found
+    return module, found
 
 
 def _instance(owner: type, target: str) -> Any:

@@ -191,6 +191,8 @@ def _command(words: list[str], file: str) -> dict[str, str]:
     for name, value in zip(names, values):
         if _OPTIONS[name] and value not in _OPTIONS[name]:
             raise UsageError(f"{file} has a header that makes no module: {name} {value}")
+        if name == "--args" and value.strip().startswith("@"):
+            raise UsageError(f"{file} has a header that reads another file: {name} {value}")
     return {"target": words[1], **dict(zip(names, values))}
 
 

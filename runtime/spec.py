@@ -6,22 +6,36 @@ float. A list of arguments is written as Python would write it, with specs for l
     f8[3], {'W': f8[3], 'b': f8}, 10
 
 Anything else in it (10 above) is a value: an argument that is known when the source is written.
+Dataclasses and named tuples are written as calls, by the names of the user's module::
+
+    Params(w=f8[3], b=float), f8[n,3]
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from calque.runtime.fitting import shown
-from calque.transpiler.errors import SpecError
+from calque.transpiler.errors import Origin, SpecError
 from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
+from calque.transpiler.ir import pytrees
+from calque.transpiler.late import Late
+
+if TYPE_CHECKING:
+    from calque.runtime import record_types
+else:
+    record_types = Late("calque.runtime.record_types")
 
 _SHORT = {
     **{f"f{size}": f"float{8 * size}" for size in (2, 4, 8)},
@@ -36,6 +50,7 @@ _DTYPES = {short: np.dtype(long) for short, long in _SHORT.items()} | {
 }
 _PYTHON = {"float": "float64", "int": "int64", "bool": "bool", "complex": "complex128"}
 _TO_SHORT = {np.dtype(long): short for short, long in _SHORT.items()}
+_DTYPE_HINT = "dtypes are f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 c8 c16, or NumPy's long names"
 _EXAMPLE = "write types as \"f8[3], {'W': f8[n,3], 'b': f8}, float\""
 
 
@@ -87,7 +102,7 @@ def spec(text: str) -> Spec:
     """
     if not isinstance(text, str):
         raise SpecError(f"spec: text must be a text, and is {shown(text)}.", hint=_EXAMPLE)
-    found = _read(_parse(text), text)
+    found = _TypeReader(text).type_()
     if not isinstance(found, Spec):
         raise SpecError(f"{text!r} is not the type of one array.", hint='write it as "f8[n,3]"')
     return found
@@ -98,20 +113,17 @@ def _spec(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     return spec(*args, **kwargs)
 
 
-def parse_args(text: str) -> tuple[Any, ...]:
+def parse_args(text: str, space: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
     """The arguments that `text` describes: pytrees with a `Spec` for each array.
+
+    ``space``: the names of the user's module, among them its dataclasses and named tuples.
 
     >>> parse_args("f8[3], {'W': f8[n,3], 'b': float}, 2")
     (spec('f8[3]'), {'W': spec('f8[n,3]'), 'b': spec('float')}, 2)
     >>> parse_args("")
     ()
     """
-    if not text.strip():
-        return ()
-    node = _parse(f"({text.strip().rstrip(',')},)", text)
-    if not isinstance(node, ast.Tuple):
-        raise SpecError(f"Cannot read the types {text!r}.", hint=_EXAMPLE)
-    return tuple(_read(element, text) for element in node.elts)
+    return _TypeReader(text, space).arguments() if text.strip() else ()
 
 
 def format_args(args: tuple[Any, ...]) -> str:
@@ -144,7 +156,7 @@ def annotated_args(fn: Callable[..., Any]) -> tuple[Any, ...]:
         if parameter.kind == parameter.KEYWORD_ONLY:
             break
         try:
-            found.append(_annotation(parameter.annotation))
+            found.append(annotation_tree(parameter.annotation, names_of(fn)))
         except SpecError as error:
             if parameter.default is not parameter.empty:
                 break
@@ -153,8 +165,36 @@ def annotated_args(fn: Callable[..., Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def sample_args(args: tuple[Any, ...], seed: int = 0, positive: bool = False) -> tuple[Any, ...]:
+def function_behind(fn: Any) -> Any:
+    """The function behind partials, methods, wrappers and objects that can be called.
+
+    >>> function_behind(functools.partial(format_args, ())).__name__
+    'format_args'
+    """
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    fn = inspect.unwrap(fn)
+    if not hasattr(fn, "__code__"):
+        fn = inspect.getattr_static(type(fn), "__call__", fn)
+    return getattr(fn, "__func__", fn)
+
+
+def names_of(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The names of the module in which a function is defined; none for a builtin.
+
+    >>> names_of(names_of)["Spec"] is Spec
+    True
+    """
+    found: dict[str, Any] = getattr(function_behind(fn), "__globals__", {})
+    return found
+
+
+def sample_args(
+    args: tuple[Any, ...], seed: int = 0, positive: bool = False, factor: float = 1.0
+) -> tuple[Any, ...]:
     """Arrays of the types in `args`: the same on every call; each named size is small and its own.
+
+    Floating numbers are multiplied by ``factor``. Values in `args` stay as they are.
 
     >>> x, y = sample_args(parse_args("f8[n,3], f8[n]"))
     >>> x.shape, y.shape
@@ -165,7 +205,7 @@ def sample_args(args: tuple[Any, ...], seed: int = 0, positive: bool = False) ->
     free = (size for size in range(3, 1000) if size not in fixed)
     sizes = {name: next(free) for name in names}
     rng = np.random.default_rng(seed)
-    return tuple(map_specs(lambda s: _sample(s, sizes, rng, positive), arg) for arg in args)
+    return tuple(map_specs(lambda s: _sample(s, sizes, rng, positive, factor), arg) for arg in args)
 
 
 def leaves(tree: Any) -> Iterator[Spec]:
@@ -181,6 +221,9 @@ def leaves(tree: Any) -> Iterator[Spec]:
             yield from leaves(value)
     elif isinstance(tree, tuple | list):
         for value in tree:
+            yield from leaves(value)
+    elif pytrees.is_object(tree):
+        for _, value in pytrees.attributes(tree):
             yield from leaves(value)
 
 
@@ -198,74 +241,182 @@ def map_specs(make: Callable[[Spec], Any], tree: Any) -> Any:
         case list():
             return [map_specs(make, value) for value in tree]
         case tuple():
-            return tuple(map_specs(make, value) for value in tree)
+            values = [map_specs(make, value) for value in tree]
+            return type(tree)._make(values) if hasattr(tree, "_make") else tuple(values)
+    if pytrees.is_object(tree):
+        return pytrees.map_object(lambda part: map_specs(make, part), tree)
     return tree
 
 
-def _parse(text: str, shown: str | None = None) -> ast.expr:
-    """The expression in `text`, or a SpecError."""
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
-        message = f"Cannot read the types {shown or text!r}."
-        raise SpecError(message, hint=_EXAMPLE) from None
+class _TypeReader:
+    """A text of types, and the names that it may call; errors point into the text."""
+
+    def __init__(
+        self, text: str, space: Mapping[str, Any] | None = None, within: Sequence[type] = ()
+    ):
+        self.text, self.space, self.within = text.strip(), space or {}, within
+        self.before = 0  # columns that are parsed before the text
+
+    def type_(self) -> Any:
+        """The tree that the text describes."""
+        return self.read(self._parsed(self.text))
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The trees that the text describes, as those of a call."""
+        self.before = 2
+        match self._parsed(f"_({self.text}\n)"):
+            case ast.Call(func=ast.Name(id="_"), args=args, keywords=[]):
+                return tuple(map(self.read, args))
+        raise SpecError(f"Cannot read the types {self.text!r}.", hint=_EXAMPLE)
+
+    def _parsed(self, text: str) -> ast.expr:
+        """The expression in a text, or a SpecError."""
+        try:
+            return ast.parse(text, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise SpecError(f"Cannot read the types {self.text!r}.", hint=_EXAMPLE) from None
+
+    def error(self, message: str, node: ast.AST, hint: str = _EXAMPLE) -> SpecError:
+        """An error that shows the text, with carets under a node of it."""
+        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+        lines = re.split("\r\n|\r|\n", " " * self.before + self.text)
+        line = lines[first - 1].encode()
+        start = len(line[: getattr(node, "col_offset", 0)].decode())
+        end = len(line[: getattr(node, "end_col_offset", 1) if last == first else None].decode())
+        shown = Origin("", first, start, first, end, line.decode(), "").caret()
+        return SpecError(f"{message}\n{textwrap.indent(shown, '    ')}", hint=hint)
+
+    def read(self, node: ast.expr) -> Any:
+        """The tree that an expression describes; a name is a dtype, a subscript an array."""
+        match node:
+            case ast.Tuple(elts=elements):
+                return tuple(map(self.read, elements))
+            case ast.List(elts=elements):
+                return list(map(self.read, elements))
+            case ast.Dict(keys=keys, values=values):
+                return {self._key(key, node): self.read(v) for key, v in zip(keys, values)}
+            case ast.Subscript(value=base, slice=ast.Tuple(elts=dims)):
+                return self._array(base, tuple(map(self._dim, dims)))
+            case ast.Subscript(value=base, slice=dim):
+                return self._array(base, (self._dim(dim),))
+            case ast.Name(id=name) if name in _PYTHON:
+                return Spec(np.dtype(_PYTHON[name]), (), weak=True)
+            case ast.Call():
+                return self._record(node)
+            case ast.Name() | ast.Attribute():
+                found = self._found(node)
+                if isinstance(found, type) and record_types.is_record(found):
+                    return _record_of_annotations(found, self.within)
+                return self._array(node, ())
+        return self._literal(node)
+
+    def _array(self, base: ast.expr, dims: tuple[int | str, ...]) -> Spec:
+        match base:
+            case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name):
+                dtype = np.dtype(_PYTHON[name]) if name in _PYTHON else _DTYPES.get(name)
+                if dtype is not None:
+                    return Spec(dtype, dims)
+        raise self.error(f"{self._shown(base)} is not a dtype.", base, _DTYPE_HINT)
+
+    def _dim(self, node: ast.expr) -> int | str:
+        match node:
+            case ast.Constant(value=int(size)) if not isinstance(size, bool):
+                return size
+            case ast.Name(id=name):
+                return name
+        hint = "a dim is a number or a name, as in f8[n,3]"
+        raise self.error(f"{self._shown(node)} is not a dim.", node, hint)
+
+    def _key(self, node: ast.expr | None, of: ast.Dict) -> Any:
+        """The key of a dict, which must be hashable."""
+        if node is None:
+            raise self.error("A dict of types is written out, without **.", of)
+        key = self._literal(node)
+        try:
+            hash(key)
+        except TypeError:
+            raise self.error(f"{self._shown(node)} cannot be a key of a dict.", node) from None
+        return key
+
+    def _literal(self, node: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError, RecursionError, MemoryError):
+            message = f"{self._shown(node)} is neither a type nor a literal."
+            raise self.error(message, node) from None
+
+    def _shown(self, node: ast.expr) -> str:
+        try:
+            return repr(ast.unparse(node))
+        except RecursionError:
+            return "This"
+
+    def _found(self, node: ast.expr) -> Any:
+        """The object of the user's module that a name, dotted or not, stands for; else None."""
+        match node:
+            case ast.Name(id=name):
+                return self.space.get(name)
+            case ast.Attribute(value=base, attr=name):
+                owner = self._found(base)
+                return getattr(owner, name, None) if isinstance(owner, ModuleType | type) else None
+        return None
+
+    def _record(self, node: ast.Call) -> Any:
+        """The instance of a dataclass or named tuple that a call describes."""
+        cls = self._found(node.func)
+        if cls is None:
+            known = [name for name, value in self.space.items() if record_types.is_record(value)]
+            named = f"the module's are {', '.join(known)}" if known else "the module has none"
+            message = f"{self._shown(node.func)} is no dataclass and no named tuple; {named}."
+            raise self.error(message, node.func)
+        if not record_types.is_record(cls):
+            message = f"{self._shown(node.func)} is no dataclass and no named tuple."
+            raise self.error(message, node.func)
+        values = {}
+        for name, given in self._given(node, cls):
+            values[name] = self.read(given)
+            if record_types.fields_of(cls)[name].is_static and any(leaves(values[name])):
+                message = f"{cls.__name__}.{name} is static: write its value, not its type."
+                raise self.error(message, given, record_types.written_out(cls))
+        try:
+            return record_types.instance_of(cls, values, any(leaves(values)))
+        except record_types.UnfitRecord as error:
+            raise self.error(str(error), node, record_types.written_out(cls)) from None
+
+    def _given(self, node: ast.Call, cls: type) -> Iterator[tuple[str, ast.expr]]:
+        """The fields of a class that a call gives, by position or by name."""
+        fields = record_types.fields_of(cls)
+        places = [field.name for field in fields.values() if field.has_position]
+        hint = record_types.written_out(cls)
+        if len(node.args) > len(places):
+            message = f"{cls.__name__} takes {len(places)} fields by position at most."
+            raise self.error(message, node.args[len(places)], hint)
+        yield from zip(places, node.args)
+        seen = set(places[: len(node.args)])
+        for keyword in node.keywords:
+            name = keyword.arg
+            if name is None:
+                raise self.error("Fields are written out, without **.", keyword.value, hint)
+            if name not in fields or not fields[name].is_taken:
+                raise self.error(record_types.unknown_field(cls, name), keyword, hint)
+            if name in seen:
+                raise self.error(f"{cls.__name__} is given {name} twice.", keyword, hint)
+            seen.add(name)
+            yield name, keyword.value
 
 
-def _read(node: ast.expr, text: str) -> Any:
-    """The tree that an expression describes; a name is a dtype, a subscript an array."""
-    match node:
-        case ast.Tuple(elts=elements):
-            return tuple(_read(element, text) for element in elements)
-        case ast.List(elts=elements):
-            return [_read(element, text) for element in elements]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {_literal(k, text): _read(v, text) for k, v in zip(keys, values)}
-        case ast.Subscript(value=base, slice=ast.Tuple(elts=dims)):
-            return _array(base, tuple(_dim(dim, text) for dim in dims), text)
-        case ast.Subscript(value=base, slice=dim):
-            return _array(base, (_dim(dim, text),), text)
-        case ast.Name(id=name) if name in _PYTHON:
-            return Spec(np.dtype(_PYTHON[name]), (), weak=True)
-        case ast.Name() | ast.Attribute():
-            return _array(node, (), text)
-    return _literal(node, text)
+def annotation_tree(annotation: Any, space: Mapping[str, Any], within: Sequence[type] = ()) -> Any:
+    """The tree of specs that an annotation gives, or a SpecError.
 
+    ``space``: the names of the module where it stands; ``within``: the classes around it.
 
-def _array(base: ast.expr, dims: tuple[int | str, ...], text: str) -> Spec:
-    match base:
-        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name):
-            dtype = np.dtype(_PYTHON[name]) if name in _PYTHON else _DTYPES.get(name)
-            if dtype is not None:
-                return Spec(dtype, dims)
-    hint = "dtypes are f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 c8 c16, or NumPy's long names"
-    raise SpecError(f"{ast.unparse(base)!r} in {text!r} is not a dtype.", hint=hint)
-
-
-def _dim(node: ast.expr, text: str) -> int | str:
-    match node:
-        case ast.Constant(value=int(size)) if not isinstance(size, bool):
-            return size
-        case ast.Name(id=name):
-            return name
-    hint = "a dim is a number or a name, as in f8[n,3]"
-    raise SpecError(f"{ast.unparse(node)!r} in {text!r} is not a dim.", hint=hint)
-
-
-def _literal(node: ast.expr | None, text: str) -> Any:
-    try:
-        return ast.literal_eval(node)  # type: ignore[arg-type]
-    except (ValueError, TypeError):
-        shown = ast.unparse(node) if node is not None else "**"
-        message = f"{shown!r} in {text!r} is neither a type nor a literal."
-        raise SpecError(message, hint=_EXAMPLE) from None
-
-
-def _annotation(annotation: Any) -> Any:
-    """The tree of specs that an annotation gives, or a SpecError."""
+    >>> annotation_tree("f8[3]", {}), annotation_tree(float, {})
+    (spec('f8[3]'), spec('float'))
+    """
     if isinstance(annotation, str):
-        found = _read(_parse(annotation), annotation)
+        found = _TypeReader(annotation, space, within).type_()
         # Under `from __future__ import annotations`, "f8[3]" arrives with its quotes.
-        return _annotation(found) if isinstance(found, str) else found
+        return annotation_tree(found, space, within) if isinstance(found, str) else found
     if isinstance(annotation, Spec | dict | list | tuple):
         return annotation
     if isinstance(annotation, type):
@@ -273,8 +424,31 @@ def _annotation(annotation: Any) -> Any:
             return spec(annotation.__name__)
         if issubclass(annotation, np.generic) and annotation.__name__ in _DTYPES:
             return Spec(np.dtype(annotation))
+        if record_types.is_record(annotation):
+            return _record_of_annotations(annotation, within)
     shown = getattr(annotation, "__name__", repr(annotation))
     raise SpecError(f"{shown} says nothing about dtype and shape.")
+
+
+def _record_of_annotations(cls: type, within: Sequence[type] = ()) -> Any:
+    """An instance whose fields are of the types that their annotations say; else of defaults."""
+    if cls in within:
+        raise SpecError(f"{cls.__name__} holds itself.")
+    values = {}
+    for field in record_types.fields_of(cls).values():
+        if field.is_static or not field.is_taken:
+            continue
+        try:
+            around = record_types.names_around(cls)
+            values[field.name] = annotation_tree(field.annotation, around, (*within, cls))
+        except SpecError as error:
+            if not field.has_default:
+                message = f"{cls.__name__}.{field.name}: {error.message}"
+                raise SpecError(message, hint=record_types.written_out(cls)) from None
+    try:
+        return record_types.instance_of(cls, values, has_types=True)
+    except record_types.UnfitRecord as error:
+        raise SpecError(str(error), hint=record_types.written_out(cls)) from None
 
 
 def _format(tree: Any) -> str:
@@ -284,25 +458,33 @@ def _format(tree: Any) -> str:
             return "{" + inside + "}"
         case list():
             return "[" + ", ".join(map(_format, tree)) + "]"
-        case tuple():
-            return "(" + ", ".join(map(_format, tree)) + ("," if len(tree) == 1 else "") + ")"
         case Spec():
             return str(tree)
+        case _ if record_types.is_record(type(tree)):
+            taken = [f.name for f in record_types.fields_of(type(tree)).values() if f.is_taken]
+            inside = ", ".join(f"{name}={_format(getattr(tree, name))}" for name in taken)
+            return f"{type(tree).__qualname__}({inside})"
+        case tuple():
+            return "(" + ", ".join(map(_format, tree)) + ("," if len(tree) == 1 else "") + ")"
     return repr(tree)
 
 
-def _sample(s: Spec, sizes: dict[str, int], rng: np.random.Generator, positive: bool) -> Any:
+def _sample(
+    s: Spec, sizes: dict[str, int], rng: np.random.Generator, positive: bool, factor: float
+) -> Any:
     """A random array or scalar of a type; integers stay small enough to be indices."""
     shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in s.dims)
+    value: Any
     match s.dtype.kind:
         case "b":
             value = np.asarray(rng.integers(0, 2, shape) > 0)
         case "i" | "u":
             value = np.asarray(rng.integers(1, 3, shape))
         case "c":
-            value = np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape))
+            value = factor * np.asarray(rng.normal(size=shape) + 1j * rng.normal(size=shape))
         case _:
-            value = np.asarray(rng.uniform(0.2, 0.9, shape) if positive else rng.normal(size=shape))
+            value = rng.uniform(0.2, 0.9, shape) if positive else rng.normal(size=shape)
+            value = factor * np.asarray(value)
     if s.weak:
         return value.item()
     return value.astype(s.dtype) if s.dims else s.dtype.type(value[()])

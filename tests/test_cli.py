@@ -194,7 +194,7 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["show", "model.py:Needy.energy"], "calque: model.py:Needy.energy needs an instance"),
         (["show", "model.py:untyped"], "calque: The type of untyped's argument w is unknown."),
         (["show", "model.py:loss", "--args", "f8[3]"], "calque: --args does not fit loss("),
-        (["show", "model.py:loss", "--args", "q8[3], f8"], "calque: 'q8' in 'q8[3], f8' is not"),
+        (["show", "model.py:loss", "--args", "q8[3], f8"], "calque: 'q8' is not a dtype.\n    q8[3], f8\n    ^^\n"),
         (["show", "model.py:loss", "--stage", "asm"], "calque: argument --stage: invalid choice"),
         (["show", "model.py:loss", "--transform", "vmap(grad(f))"], "calque: under vmap the"),
         (["verify", "nowhere.py"], "calque: nowhere.py cannot be read"),

@@ -30,7 +30,7 @@ TRANSPILER = (
 )
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
-    *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "spec", "debug_nans", "collectives"),
+    *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "record_types", "spec", "debug_nans", "collectives"),
     *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "inner", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "sparse", "check"),
     *("saving.provenance", "saving.stage_programs", "saving.titles", "saving.pass_remarks", "saving.cost_texts"),
@@ -40,7 +40,7 @@ RUNTIME = (
 LAYERS = (
     *(f"transpiler.{name}" for name in TRANSPILER),
     *(f"runtime.{name}" for name in RUNTIME),
-    *("", "targets", "help_pages", "verifying", "cli", "__main__"),
+    *("", "argument_files", "targets", "help_pages", "verifying", "cli", "__main__"),
 )
 HEAVY = (
     *("numba", "llvmlite", "cupy", "mpi4py", "jax", "scipy", "autograd", "pygments", "matplotlib"),

@@ -74,13 +74,18 @@ def test_messages() -> None:
     with pytest.raises(SpecError) as caught:
         spec("g8[3]")
     assert str(caught.value) == (
-        "'g8' in 'g8[3]' is not a dtype.\n"
+        "'g8' is not a dtype.\n"
+        "    g8[3]\n"
+        "    ^^\n"
         "Instead: dtypes are f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 c8 c16, or NumPy's long names"
     )
     with pytest.raises(SpecError) as caught:
         spec("f8[n+1]")
     assert str(caught.value) == (
-        "'n + 1' in 'f8[n+1]' is not a dim.\nInstead: a dim is a number or a name, as in f8[n,3]"
+        "'n + 1' is not a dim.\n"
+        "    f8[n+1]\n"
+        "       ^^^\n"
+        "Instead: a dim is a number or a name, as in f8[n,3]"
     )
 
 

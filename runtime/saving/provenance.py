@@ -11,6 +11,7 @@ import pickle
 import shlex
 import sys
 import textwrap
+from collections.abc import Mapping
 from types import MethodType, ModuleType
 from typing import Any
 
@@ -22,7 +23,7 @@ from calque.runtime.call.symbol_letters import letters
 from calque.runtime.custom import Checkpoint
 from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.meshes import Mesh
-from calque.runtime.spec import Spec, format_args, parse_args
+from calque.runtime.spec import Spec, format_args, function_behind, names_of, parse_args
 from calque.runtime.transformed import Transformed
 from calque.runtime.version import __version__
 from calque.transpiler.errors import SpecError
@@ -141,8 +142,6 @@ def provenance(
     if "\n" in file:
         return [f"{written}.", *types]
     place = f"From {file}, line {code.co_firstlineno}. {written}"
-    if any(map(pytrees.is_object, _instances(args))):
-        return [f"{place}.", *types]
     found = _command(transformed, plain, file, program, args, stage, engine)
     if isinstance(found, Reason):
         lines = textwrap.wrap(f"{LOST}{found}.", 98, subsequent_indent="    ")
@@ -167,13 +166,11 @@ def _command(
     name, named = _named_in_file(transformed, plain)
     if name is None:
         return Reason(f"no name in {file} stands for {_described(plain)}")
-    transform, types = transform_text(transformed, named), format_args(specs_of(program, args))
+    transform, specs = transform_text(transformed, named), specs_of(program, args)
+    types = format_args(specs)
     if not _are_literals(transformed, named):
         return Reason("a transformation was given what cannot be written in a command")
-    try:
-        if format_args(parse_args(types)) != types:
-            return Reason("its arguments cannot be written in a command")
-    except SpecError:
+    if not _is_read_back(types, specs, names_of(plain)):
         return Reason("its arguments cannot be written in a command")
     file = f"./{file}" if file.startswith("-") else file
     words = ["calque", "show", f"{file}:{name}"]
@@ -182,6 +179,19 @@ def _command(
     words += ["--engine", engine] if engine is not None else []
     words += ["--args", types]
     return " ".join([*words[:2], shlex.quote(words[2]), *map(_quoted, words[3:])])
+
+
+def _is_read_back(text: str, specs: Any, space: Mapping[str, Any]) -> bool:
+    """True if a text of types gives these types again, of the same classes.
+
+    >>> _is_read_back("f8[n], 3", (Spec(np.dtype("f8"), ("n",)), 3), {})
+    True
+    """
+    try:
+        found = parse_args(text, space)
+    except SpecError:
+        return False
+    return format_args(found) == text and pytrees.flatten(found)[1] == pytrees.flatten(specs)[1]
 
 
 def _quoted(word: str) -> str:
@@ -197,17 +207,7 @@ def _quoted(word: str) -> str:
 
 def _code(plain: Any) -> Any:
     """The code that a function, a method, an object's call, or a partial of one, runs."""
-    return getattr(_function_of(plain), "__code__", None)
-
-
-def _function_of(plain: Any) -> Any:
-    """The function behind partials, methods and objects that can be called."""
-    while isinstance(plain, functools.partial):
-        plain = plain.func
-    plain = inspect.unwrap(plain)
-    if not hasattr(plain, "__code__"):
-        plain = inspect.getattr_static(type(plain), "__call__", plain)
-    return getattr(plain, "__func__", plain)
+    return getattr(function_behind(plain), "__code__", None)
 
 
 def _named_in_file(transformed: Any, plain: Any) -> tuple[str | None, Any]:
@@ -215,7 +215,7 @@ def _named_in_file(transformed: Any, plain: Any) -> tuple[str | None, Any]:
 
     The name of the function itself comes first, decorated or not, and None as its part.
     """
-    space = getattr(_function_of(plain), "__globals__", {})
+    space = names_of(plain)
     parts = _parts(transformed)
     name = _qualified(plain, space) or _global_name(space, plain, parts[-1])
     if name is not None:
@@ -341,15 +341,6 @@ def _shown(value: Any) -> str:
     except (ValueError, SyntaxError):
         return getattr(value, "__name__", f"<{type(value).__name__}>")
     return text
-
-
-def _instances(value: Any) -> list[Any]:
-    """The leaves of the tuples, lists and dicts of a tree."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return (
-        [x for v in value for x in _instances(v)] if isinstance(value, (tuple, list)) else [value]
-    )
 
 
 def specs_of(program: Program, args: tuple[Any, ...]) -> Any:
