@@ -91,21 +91,46 @@ def _complete(parser: argparse.ArgumentParser) -> None:
             argcomplete.autocomplete(parser)
 
 
-_EXAMPLES = {
-    "": """\
+_FIRST_STEPS = """\
+calque writes the derivative of a NumPy function as source code that you can read, review and
+commit.
+
+Put this into model.py:
+
+  import numpy as np
+
+
+  def loss(u: "f8[n]", k: float):
+      for t in range(10):
+          u[1:-1] += k * (u[:-2] - 2.0 * u[1:-1] + u[2:])
+      return np.sum(u * u)
+
+and type:
+
   calque show model.py:loss --transform "grad(f)"
-  calque COMMAND --help    says more of each command""",
+  calque check model.py:loss
+  calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py
+
+The first prints the gradient, the second compares it with differences, and the third writes a
+module."""
+
+_EXAMPLES = {  # on the program above
     "show": """\
-  calque show model.py:loss --transform "grad(f, argnums=(0, 1))" --args "f8[n,3], float"
+  calque show model.py:loss --transform "grad(f, argnums=(0, 1))"
+  calque show model.py:loss --transform "vmap(grad(f), in_axes=(0, None))" --args "f8[m,n], float"
   calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py
   calque show model.py:loss --transform "grad(f)" --html -o page.html
   calque show --html --against loss_grad.py -o page.html""",
     "check": """\
-  calque check model.py:loss --args "f8[4], {'W': f8[3,4]}\"""",
+  calque check model.py:loss
+  calque check model.py:loss --args "f4[7], 0.1"
+  echo '{"u": [1.0, 2.0, 4.0, 0.0], "k": 0.1}' > args.json
+  calque check model.py:loss --args @args.json""",
     "explain": """\
+  calque explain model.py:loss
   calque explain model.py:loss --transform "jit(grad(f))"
   calque explain model.py:loss --parallel
-  calque explain model.py:loss --cost --args "f8[1000000], float, 100"
+  calque explain model.py:loss --cost --args "f8[1000000], float"
   calque explain model.py:loss --why interchange""",
     "cache": """\
   calque cache info""",
@@ -113,8 +138,9 @@ _EXAMPLES = {
   calque help ShapeError
   calque help limits""",
     "verify": """\
+  calque show model.py:loss --transform "grad(f)" -o loss_grad.py
   calque verify loss_grad.py
-  calque verify generated/*.py --source ../models""",
+  calque verify *_grad.py --source ../models""",
 }
 
 
@@ -123,12 +149,15 @@ def _parser() -> _Parser:
 
     def examples(name: str) -> str:
         several = "s" * ("\n" in _EXAMPLES[name])
-        return f"example{several}:\n{_EXAMPLES[name]}"
+        of = " (model.py is what `calque` alone shows)" if "model.py" in _EXAMPLES[name] else ""
+        return f"example{several}{of}:\n{_EXAMPLES[name]}"
 
-    about = "Derivatives of NumPy functions, as source."
-    parser = _Parser("calque", description=about, epilog=examples(""), formatter_class=laid_out)
+    more = "calque COMMAND --help says more of each command."
+    parser = _Parser("calque", description=_FIRST_STEPS, epilog=more, formatter_class=laid_out)
     parser.add_argument("--version", action="version", version=f"calque {calque.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", title="commands"
+    )
 
     def command(name: str, run: Callable[[argparse.Namespace], int], text: str) -> _Parser:
         sub = commands.add_parser(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import shlex
+import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder, made the current one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
-    for module in ("zeros", "named"):
+    for module in ("zeros", "named", "model"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
@@ -27,26 +30,61 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # help
 
 
-def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_alone_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 0
     out, err = capsys.readouterr()
-    assert err == "" and "show      Print the source" in out and "\nexamples:\n  calque show " in out
+    assert err == "" and "calque writes the derivative of a NumPy function as source code" in out
+    assert len(examples(out)) == 3 and max(map(len, out.splitlines())) <= 98
+    assert out.index("and type:") < out.index("show      Print the source of a function")
+    assert all(f"\n    {command} " in out for command in COMMANDS)
 
 
 COMMANDS = ["show", "check", "explain", "cache", "help", "verify"]
 
 
+def examples(text: str) -> list[str]:
+    """The lines of a help that are to be typed."""
+    return re.findall(r"^  ((?:calque|echo) [^ C].*)$", text, re.MULTILINE)
+
+
+def program(text: str) -> str:
+    """The program that the command alone shows."""
+    return textwrap.dedent(text.partition("into model.py:\n")[2].partition("\nand type:")[0])
+
+
+def typed(line: str) -> None:
+    """Run an example as a shell would."""
+    if line.startswith("echo "):
+        subprocess.run(line, shell=True, check=True)
+        return
+    words = [w for word in shlex.split(line)[1:] for w in (glob.glob(word) or [word])]
+    assert cli.main(words) == 0, line
+
+
+def test_first_steps_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main([])
+    shown = capsys.readouterr().out
+    (folder / "model.py").write_text(program(shown), encoding="utf-8")
+    for line in examples(shown):
+        typed(line)
+    out, err = capsys.readouterr()
+    assert err == "" and "def loss_grad(u, k):" in out and out.count("yes") == 2
+    assert "def loss_grad_jit(" in (folder / "loss_grad.py").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_each_help_has_an_example_that_is_taken(
-    command: str, capsys: pytest.CaptureFixture[str]
+def test_the_examples_of_each_help_run(
+    folder: Path, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cli.main([])
+    (folder / "model.py").write_text(program(capsys.readouterr().out), encoding="utf-8")
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
-    out = capsys.readouterr().out
-    examples = re.findall(r"^  (calque .*)$", out.rpartition("example")[2], re.MULTILINE)
-    assert examples and all(e.startswith(f"calque {command} ") for e in examples)
-    for example in examples:
-        cli._parser().parse_args(shlex.split(example)[1:])
+    lines = examples(capsys.readouterr().out.rpartition("\nexample")[2])
+    assert any(line.startswith(f"calque {command} ") for line in lines)
+    for line in lines:
+        typed(line)
+    assert capsys.readouterr().err == ""
 
 
 # check draws again
