@@ -23,6 +23,7 @@ import numpy as np
 import calque
 from calque import help_pages
 from calque.runtime.call import disk_cache
+from calque.runtime.call.progress import quiet_log
 from calque.runtime.check.checking import examine
 from calque.runtime.check.directional import is_float
 from calque.runtime.engines.choosing import ENGINES
@@ -52,6 +53,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    quiet_log()
     try:
         parser = _parser()
         _complete(parser)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from calque.runtime.call.progress import quiet_log
 from calque.runtime.engines.choosing import ENGINES
 from calque.runtime.saving.provenance import LOST
 from calque.runtime.saving.reading import module_source
@@ -128,6 +129,7 @@ def _arrived(report: str) -> dict[int, dict[str, Any]]:
 
 def make_again(job: dict[str, Any]) -> None:
     """Run by the other process: an answer for each command, in a line of the report."""
+    quiet_log()
     os.dup2(2, 1)  # what the programs print is none of the verdicts
     for number, folder, command in job["modules"]:
         answer = _answer(folder, command)

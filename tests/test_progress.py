@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
+import re
+import struct
+import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -108,7 +114,8 @@ def test_the_log_has_the_stage_and_the_line(logged, monkeypatch, caplog):
     calque.grad(steps)(np.ones(2))
     line = caplog.records[0].getMessage()
     assert line.startswith("calque: steps_grad: writing its program, reading the function, at ")
-    assert f"test_progress.py, line {slow.__code__.co_firstlineno + 1}: return np.sin" in line
+    place = f"test_progress.py, line {slow.__code__.co_firstlineno + 1}, in slow"
+    assert f"{place}: return np.sin" in line
 
 
 def test_the_log_names_the_pass(logged, monkeypatch, caplog):
@@ -155,3 +162,72 @@ def test_kernels_that_took_over_say_so(monkeypatch, capsys):
     fn(np.ones(3))
     fn(np.ones(3))
     assert capsys.readouterr().err.count("kernels answer") == 1
+
+
+# the command
+
+
+PROGRAM = """
+import numpy as np
+
+
+def slow(x: "f8[n]"):
+    for k in range(3):
+        x = np.sin(x) * k
+    return np.sum(x)
+"""
+COMMAND = """
+import sys, time
+from calque import cli
+from calque.runtime.call import progress
+from calque.transpiler.ir import pass_manager
+from calque.transpiler.transformations import derivatives
+
+progress._LONG = progress._AGAIN = 0.01
+progress._LOGGED = 0.05
+for module, name in ((derivatives, "reverse"), (pass_manager, "watched")):
+    before = getattr(module, name)
+    setattr(module, name, lambda *args, before=before: time.sleep(0.03) or before(*args))
+sys.exit(cli.main(sys.argv[1:]))
+"""
+SHOW = ["show", "slow.py:slow", "--transform", "grad(f)"]
+
+
+@pytest.fixture
+def command(tmp_path):
+    """The command, which takes its time and says so soon, in a folder with slow.py."""
+    (tmp_path / "slow.py").write_text(PROGRAM, encoding="utf-8")
+    return {"args": [sys.executable, "-c", COMMAND, *SHOW], "cwd": tmp_path}
+
+
+def test_the_command_says_its_steps_on_a_terminal(command):
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown, printed = read_all(ours), process.communicate()[0].decode()
+    assert process.returncode == 0 and "def slow_grad(x):" in printed and "calque:" not in printed
+    lines = [line.rstrip() for line in shown.split("\r")]
+    assert max(map(len, lines)) < 80 and "\n" not in shown and lines[-1] == ""
+    steps = "|".join(lines)
+    assert re.search(r"slow_grad: writing its program, in the pass \w+", steps)
+    assert re.search(r"in the pass reverse[^|]*\(\d\.\d s\)", steps)
+
+
+def read_all(terminal: int) -> str:
+    """All that is written to a terminal until its other end is closed."""
+    found = b""
+    while True:
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # so Linux says that it is closed
+            more = b""
+        if not more:
+            os.close(terminal)
+            return found.decode()
+        found += more
+
+
+def test_the_command_says_nothing_in_a_pipe(command):
+    done = subprocess.run(**command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "def slow_grad(x):" in done.stdout

@@ -2,12 +2,14 @@
 
 On a terminal a line says what is being made and how far it is; it goes when that is done. A
 notebook gets one line. Wherever the output goes, the logger ``calque`` warns after five
-seconds, and again after ten, twenty, and so on: which function, which stage, which line.
+seconds, and again after ten, twenty, and so on: which function, which stage, which line. The
+command `calque` does without the log: in a pipe it says nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -35,6 +37,30 @@ def is_terminal() -> bool:
 
 def _is_notebook() -> bool:
     return type(sys.stderr).__module__.startswith("ipykernel")
+
+
+def quiet_log() -> None:
+    """Keep the log off the standard error stream, unless the program's own settings ask for it."""
+    if not _log.handlers:
+        _log.addHandler(logging.NullHandler())
+
+
+def _columns() -> int:
+    """The columns of a line that can be written again: the last one may wrap."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # no terminal of the system's
+        columns = 0
+    return columns - 1 if columns else 200
+
+
+def shortened(text: str, length: int) -> str:
+    """A text of one line, cut where it is too long.
+
+    >>> shortened("abcdefgh", 8), shortened("abcdefghi", 8)
+    ('abcdefgh', 'abcde...')
+    """
+    return text if len(text) <= length else text[: max(0, length - 3)] + "..."
 
 
 def say(line: str) -> None:
@@ -94,10 +120,20 @@ class _Teller(threading.Thread):
         return time.monotonic() - self._began
 
     def _show(self) -> None:
-        found = self._doing()
-        line = f"calque: {self._called()}: {found} ({self._seconds():.1f} s)" if found else ""
+        """Write the line again: which function, what is done, and at which of the user's lines."""
+        found, line = self._now(), ""
+        if found:
+            seconds = f" ({self._seconds():.1f} s)"
+            line = shortened(f"calque: {self._called()}: {found}", _columns() - len(seconds))
+            line += seconds
         print(f"\r{line.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
         self._shown = max(self._shown, len(line))
+
+    def _now(self) -> str:
+        """The step and its place as text; "" for nothing that is to be told."""
+        found = self._doing()
+        where = standing(self._maker) if found else ""
+        return f"{found}, {where}" if where else found
 
     def _clear(self) -> None:
         print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
@@ -106,11 +142,9 @@ class _Teller(threading.Thread):
         if self._seconds() < self._next:
             return
         self._next *= 2.0
-        found = self._doing()
+        found = self._now()
         if not found:
             return
         if self._shown:
             self._clear()
-        where = standing(self._maker)
-        text = f"{found}, {where}" if where else found
-        _log.warning("calque: %s: %s (%.0f s so far)", self._called(), text, self._seconds())
+        _log.warning("calque: %s: %s (%.0f s so far)", self._called(), found, self._seconds())

@@ -186,7 +186,8 @@ def module_source(
     name = transformed.generated_name()
     origin = provenance(as_transformed(fn), program, args, stage)
     _note_numba(program.traced, origin, alone)
-    text = texts.module_text(program.traced, name, title(transformed), origin, called, True)
+    with watched(lambda: name, lambda: "writing its module"):
+        text = texts.module_text(program.traced, name, title(transformed), origin, called, True)
     lost = [n for n, module in program.traced.function.imports.items() if module == "__main__"]
     if lost:
         raise UnsupportedFunction(

@@ -11,7 +11,7 @@ import difflib
 import os
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from calque.transpiler.ir.core import Function
 from calque.transpiler.ir.old_pass_names import OLD_NAMES
@@ -33,11 +33,16 @@ def verifies() -> bool:
     return verifying or level() >= 1
 
 
-def watched(name: str, function: Function, run: Callable[[], Result]) -> Result:
-    """Run a pass over a function, and print what it changed if the environment asks for it."""
+def watched(
+    name: str, function: Function, run: Callable[[], Result], builder: Any = None
+) -> Result:
+    """Run a pass over a function, and print what it changed if the environment asks for it.
+
+    ``builder`` knows the line of the user's code, for a pass that goes through the statements.
+    """
     wanted = os.environ.get("CALQUE_PRINT_AFTER", "")
     only = OLD_NAMES.get(wanted, wanted) == name
-    with stage(f"in the pass {name}"):
+    with stage(f"in the pass {name}", builder):
         if level() < 2 and not only:
             return run()
         before = show(function)

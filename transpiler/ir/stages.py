@@ -49,7 +49,7 @@ def standing(thread: int) -> str:
     name = stages[-1][0]
     if origin is None:
         return name
-    place = f"{os.path.basename(origin.file)}, line {origin.line}"
+    place = f"{os.path.basename(origin.file)}, line {origin.line}, in {origin.function}"
     return f"{name}, at {place}: {origin.text.strip()}"
 
 

@@ -303,7 +303,10 @@ def value_and_grad(
     program = _function(machine, inner, _name(function))
     wrt = list(range(len(inner.params)))
     seed = 1.0 if inner.leaves else None
-    bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed}))
+    bars = watched(
+        *("reverse", program, lambda: reverse(program, machine.builder, wrt, {0: seed})),
+        machine.builder,
+    )
     bars = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(bars)
@@ -419,7 +422,10 @@ def jvp(
             if isinstance(tangent, Array) and tangent.atom.name is None and var.name:
                 tangent.atom.name = f"{var.name}_dot"
     program = _function(machine, inner, _name(function))
-    dots = watched("forward", program, lambda: forward(program, machine.builder, known))
+    dots = watched(
+        *("forward", program, lambda: forward(program, machine.builder, known)),
+        machine.builder,
+    )
     count = len(inner.leaves)
     zeros = [
         _or_zero_like(d, leaf, machine, inner)
@@ -496,7 +502,10 @@ def vjp(
     for k, seed in wanted.items():
         check_cotangent(inner.leaves[k], seed, machine)
     wrt = list(range(len(inner.params)))
-    bars = watched("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted))
+    bars = watched(
+        *("reverse", program, lambda: reverse(program, machine.builder, wrt, wanted)),
+        machine.builder,
+    )
     closed = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     to_value = splice(machine, inner, program)
     given = iter(closed)

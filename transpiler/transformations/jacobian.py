@@ -174,7 +174,10 @@ def _by_columns(
     program = Function("jacfwd", [], inner.block, None)
     dots = [Var(p.type, f"{p.name}_dot" if p.name else None, p.origin) for p in inner.params]
     given = {p: Array(d) if basis else 1.0 for p, d in zip(inner.params, dots, strict=True)}
-    found = watched("forward", program, lambda: forward(program, machine.builder, given))
+    found = watched(
+        *("forward", program, lambda: forward(program, machine.builder, given)),
+        machine.builder,
+    )
     results = found[: len(inner.leaves)]
     if not basis:
         to_value = splice(machine, inner, program)
@@ -219,7 +222,7 @@ def for_all_units(
     """The program for all unit vectors; products with them are folded away."""
     before, builder.fold = builder.fold, folds.fold if folds else builder.fold
     try:
-        return watched("batch", program, lambda: batch(program, builder, companions, size))
+        return watched("batch", program, lambda: batch(program, builder, companions, size), builder)
     finally:
         builder.fold = before
 
@@ -276,7 +279,7 @@ def _by_rows(
     seeds = {k: Array(b) if basis else 1.0 for k, b in enumerate(bars)}
     wrt = list(range(len(inner.params)))
     program.params = inner.params
-    found = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds))
+    found = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds), builder)
     if not basis:
         to_value = splice(machine, inner, program)
         row = [closed(to_value(b), x) for b, x in zip(found, leaves, strict=True)]

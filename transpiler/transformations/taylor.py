@@ -52,7 +52,7 @@ def derivatives_along(
     results = program.body.results
     latest = range(count)
     for _ in range(order):
-        dots = watched("forward", program, lambda: forward(program, builder, curve))
+        dots = watched("forward", program, lambda: forward(program, builder, curve), builder)
         made = [dots[k] for k in latest]
         latest = range(len(results), len(results) + count)
         results += [0.0 if d is None else d.atom if isinstance(d, Array) else d for d in made]

@@ -85,7 +85,7 @@ def linear_transpose(
     _require_linear(inner, _name(function))
     seeds = _seeds(inner, cotangent, builder)
     wrt = list(range(len(inner.params)))
-    bars = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds))
+    bars = watched("reverse", program, lambda: reverse(program, builder, wrt, seeds), builder)
     bars = [or_zero(b, p, machine, inner) for b, p in zip(bars, inner.params, strict=True)]
     inner.block.results = []
     wanted = {b.atom for b in bars if isinstance(b, Array)}
