@@ -14,7 +14,7 @@ from calque.transpiler.frontend.library.python_builtins import builtin
 from calque.transpiler.frontend.machine import Args, Kwargs, Machine
 from calque.transpiler.frontend.trace import listed
 from calque.transpiler.late import Late
-from calque.transpiler.transformations import derivatives, transpose
+from calque.transpiler.transformations import derivatives, lent_cells, transpose
 
 if TYPE_CHECKING:
     from calque.runtime.saving import reading
@@ -60,7 +60,7 @@ def _vjp(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.vjp, args, kwargs)
     if not primals:
         return InnerTransformation("vjp", function, {"has_aux": has_aux})
-    primals, result = derivatives.called_on_copies(machine, function, primals, node)
+    primals, result = lent_cells.called_on_copies(machine, function, primals, node)
     if has_aux:
         value, aux = _pair(result, "vjp")
         return value, _Pullback(function, primals, True), aux
@@ -142,7 +142,7 @@ def _linearize(machine: Machine, node: Any, args: Args, kwargs: Kwargs) -> Any:
     function, primals, has_aux = _at_primals(linear_maps.linearize, args, kwargs)
     if not primals:
         return InnerTransformation("jvp", function, {"has_aux": has_aux})
-    primals, result = derivatives.called_on_copies(machine, function, primals, node)
+    primals, result = lent_cells.called_on_copies(machine, function, primals, node)
     if has_aux:
         value, aux = _pair(result, "linearize")
         return value, _Push(function, primals, True), aux

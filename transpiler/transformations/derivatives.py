@@ -34,7 +34,7 @@ from calque.transpiler.late import Late
 from calque.transpiler.primitives.base import apply
 from calque.transpiler.primitives.creation import zeros
 from calque.transpiler.spmd.mesh_variance import cast_to_varying
-from calque.transpiler.transformations.lent_cells import LentCells
+from calque.transpiler.transformations.lent_cells import LentCells, copies
 
 if TYPE_CHECKING:
     from calque.transpiler.autodiff.rules import bounded_memory
@@ -154,34 +154,6 @@ def _interpret_inner(
         cast_to_varying(block, machine.builder, machine.builder.varying)
     actual = [leaf for leaf in leaves if isinstance(leaf, Array) or is_number(leaf)]
     return Inner(block, params, actual, structure, result, result_leaves, result_structure, aux)
-
-
-def called_on_copies(
-    machine: Machine, function: Any, primals: Sequence[Any], node: Any
-) -> tuple[list[Any], Any]:
-    """Copies of the primals, to be kept, and what the function gives for others."""
-    given = pytrees.flatten(list(primals))[0]
-    kept = [copies(p, LentCells(given)) for p in primals]
-    cells = LentCells(given)
-    result = machine.call_value(function, [copies(p, cells) for p in primals], {}, node)
-    cells.check(Block())
-    return kept, result
-
-
-def copies(value: Any, cells: LentCells) -> Any:
-    """The value with cells of its own: a store into one of the two leaves the other."""
-    leaves, structure = pytrees.flatten(value)
-    if not any(isinstance(leaf, Array) for leaf in leaves):
-        return value
-    made = [_copied(x, cells) if isinstance(x, Array) else x for x in leaves]
-    return pytrees.unflatten(structure, made)
-
-
-def _copied(cell: Array, cells: LentCells) -> Array:
-    made = cells.cell(cell.atom, cell)
-    made.kinds = kinds_of(cell)
-    made.is_buffer, made.leaf = cell.is_buffer, cell.leaf
-    return made
 
 
 def _atom(leaf: Any) -> Any:

@@ -7,10 +7,13 @@ or is also captured. For the arguments of the whole program each call checks the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calque.transpiler.errors import AliasUndecided
+from calque.transpiler.frontend.machine import Machine
+from calque.transpiler.frontend.values.kinds import kinds_of
+from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.arrays import LentMemory
 from calque.transpiler.ir.builder import Array, current
 from calque.transpiler.ir.core import Block, Var
@@ -59,3 +62,31 @@ def _refuse(what: str) -> None:
         current().origin,
         "pass a copy: x.copy()",
     )
+
+
+def called_on_copies(
+    machine: Machine, function: Any, primals: Sequence[Any], node: Any
+) -> tuple[list[Any], Any]:
+    """Copies of the primals, to be kept, and what the function gives for others."""
+    given = pytrees.flatten(list(primals))[0]
+    kept = [copies(p, LentCells(given)) for p in primals]
+    cells = LentCells(given)
+    result = machine.call_value(function, [copies(p, cells) for p in primals], {}, node)
+    cells.check(Block())
+    return kept, result
+
+
+def copies(value: Any, cells: LentCells) -> Any:
+    """The value with cells of its own: a store into one of the two leaves the other."""
+    leaves, structure = pytrees.flatten(value)
+    if not any(isinstance(leaf, Array) for leaf in leaves):
+        return value
+    made = [_copied(x, cells) if isinstance(x, Array) else x for x in leaves]
+    return pytrees.unflatten(structure, made)
+
+
+def _copied(cell: Array, cells: LentCells) -> Array:
+    made = cells.cell(cell.atom, cell)
+    made.kinds = kinds_of(cell)
+    made.is_buffer, made.leaf = cell.is_buffer, cell.leaf
+    return made
