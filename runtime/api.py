@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from calque.runtime import typed
 from calque.runtime.inner import by_argument
@@ -25,6 +25,7 @@ else:
     placed = Late("calque.runtime.devices.placed")
     meshes = Late("calque.runtime.meshes")
 
+Tree = TypeVar("Tree")
 Argnums = int | str | Sequence[int | str]
 Argnames = str | Sequence[str] | None
 
@@ -205,6 +206,7 @@ def _both(inner: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     return found | dict.fromkeys(asked, True)
 
 
+@typed.parallelization
 def parallel(
     fun: Callable[..., Any] = UNSAID,
     static_argnums: int | Sequence[int] = (),
@@ -262,6 +264,7 @@ def vmap(
     return transformed("vmap", fun, options)
 
 
+@typed.jacobian
 def jacfwd(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -285,6 +288,7 @@ def jacfwd(
     return differentiated("jacfwd", fun, argnums, argnames, **flags)
 
 
+@typed.jacobian
 def jacrev(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -306,6 +310,7 @@ def jacrev(
     return differentiated("jacrev", fun, argnums, argnames, **flags)
 
 
+@typed.jacobian
 def hessian(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -383,7 +388,7 @@ _stop = register(
 )
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: Tree) -> Tree:
     """The identity, with derivative zero, as ``jax.lax.stop_gradient``; trees too.
 
     ``x`` is an array, a number or a pytree of them.

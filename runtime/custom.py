@@ -207,6 +207,7 @@ class CustomVjp(Custom):
         return call_custom_vjp(machine, self.fun, (fwd, bwd), where, args, node)
 
 
+@typed.tangent_rules
 def custom_jvp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function with a tangent rule of its own, as ``jax.custom_jvp``; also ``@custom_jvp``.
 
@@ -236,6 +237,7 @@ def custom_jvp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> 
     return CustomJvp(fun, nondiff_argnums)
 
 
+@typed.cotangent_rules
 def custom_vjp(fun: Any = UNSAID, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function with a cotangent rule of its own, as ``jax.custom_vjp``; also ``@custom_vjp``.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calque.runtime import debug_nans
+from calque.runtime import debug_nans, typed
 from calque.runtime.call.arguments import (
     check_cotangent,
     check_numbers,
@@ -28,6 +28,7 @@ from calque.transpiler.ir import pytrees
 from calque.transpiler.ir.types import ArrayType, type_of_constant
 
 
+@typed.hessian_product
 def hvp(
     fun: Callable[..., Any],
     primals: Sequence[Any] | None = None,
@@ -68,6 +69,7 @@ def _transformed(kind: str, function: Any, has_aux: bool = False) -> Transformed
         return Transformed(kind, function, has_aux=has_aux)
 
 
+@typed.forward_mode
 def jvp(
     fun: Callable[..., Any],
     primals: Sequence[Any] | None = None,
@@ -107,6 +109,7 @@ def matched(kind: str, primals: Any, tangents: Any) -> tuple[Any, ...]:
     return (*primals, *tangents)
 
 
+@typed.reverse_mode
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), pullback)``, as ``jax.vjp``; without primals, the function f_vjp itself.
 
@@ -172,6 +175,7 @@ def _value(
     return result[0], result[1]
 
 
+@typed.linearization
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), f_jvp)`` with the tangent map at the primals, as ``jax.linearize``.
 

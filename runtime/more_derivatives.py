@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from calque.runtime import typed
 from calque.runtime.api import Argnames, Argnums, differentiated
 from calque.runtime.inner import InnerTransformation, derivative
 from calque.runtime.options import UNSAID, checked, given
@@ -16,6 +17,7 @@ from calque.transpiler.frontend.trace import listed
 from calque.transpiler.ir import pytrees
 
 
+@typed.jacobian
 def jacobian(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -38,6 +40,7 @@ def jacobian(
     return differentiated("jacobian", fun, argnums, argnames, **flags)
 
 
+@typed.value_and_jacobian
 def value_and_jacobian(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -58,6 +61,7 @@ def value_and_jacobian(
     return differentiated("value_and_jacobian", fun, argnums, argnames, **flags)
 
 
+@typed.value_and_jacobian
 def value_and_hessian(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -79,6 +83,7 @@ def value_and_hessian(
     return differentiated("value_and_hessian", fun, argnums, argnames, **flags)
 
 
+@typed.second_derivative
 def hessian_diag(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,
@@ -98,6 +103,7 @@ def hessian_diag(
     return differentiated("hessian_diag", fun, argnums, argnames, has_aux=has_aux)
 
 
+@typed.second_derivative
 def laplacian(
     fun: Callable[..., Any] = UNSAID,
     argnums: Argnums = 0,

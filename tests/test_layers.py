@@ -31,7 +31,7 @@ TRANSPILER = (
 RUNTIME = (
     *("version", "gc_pause", "linear_systems", "vecmath", "kernels", "engines", "tracebacks"),
     *("outside", "parameters", "inlining", "fitting", "gpus", "meshes", "options", "record_types", "spec", "debug_nans", "collectives"),
-    *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "typed", "transformed", "inner", "custom"),
+    *("primitive", "registering", "trees", "tree", "call", "cuda", "tiers", "type_protocols", "typed", "transformed", "inner", "custom"),
     *("custom_root", "linear_maps", "devices", "api", "more_derivatives", "sparse", "check"),
     *("saving.provenance", "saving.stage_programs", "saving.titles", "saving.pass_remarks", "saving.cost_texts"),
     *("saving.cost_report", "pages", "saving", "interpreted", "random"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calque.runtime import typed
 from calque.runtime.devices.mapped import (
     Mapped,
     leaves_of,
@@ -149,6 +150,7 @@ def _trace_shard_map(self: Sharded, machine: Machine, args: Args, kwargs: Kwargs
 TRACE["shard_map"] = _trace_shard_map
 
 
+@typed.shard_mapping
 def shard_map(
     f: Callable[..., Any] = UNSAID,
     *,
