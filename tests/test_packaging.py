@@ -1,12 +1,15 @@
-"""The wheel holds the whole package and works away from the checkout."""
+"""Source distribution and wheel hold the whole package; the wheel works away from the checkout."""
 
 from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -15,7 +18,7 @@ import pytest
 import calque
 
 ROOT = Path(calque.__file__).resolve().parent
-OUTSIDE = {"tests", "examples", "benchmarks", "build", "dist", "docs"}
+OUTSIDE = {"tests", "examples", "benchmarks", "build", "dist", "docs", "conda"}
 
 PROBE = """
 import sys
@@ -66,33 +69,90 @@ def test_the_version_is_said_once() -> None:
 
 
 def test_pyproject_holds_the_build_system_only() -> None:
-    import tomllib
-
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert set(tomllib.loads(text)) == {"build-system"}
 
 
+def test_the_recipe_for_conda_says_the_same() -> None:
+    """Versions, dependencies and Pythons stand in setup.cfg, and again in conda/recipe.yaml."""
+    recipe = (ROOT / "conda/recipe.yaml").read_text(encoding="utf-8")
+    found, options = settings(), settings()["options"]
+
+    def items(name: str) -> list[str]:
+        """The items of a list in the recipe."""
+        (text,) = re.findall(rf"^ +{name}:\n((?: +- .*\n)+)", recipe, re.MULTILINE)
+        lines = [line.partition("- ")[2] for line in text.splitlines()]
+        return [line.replace("${{ python_min }}", python_min).replace(" ", "") for line in lines]
+
+    (python_min,) = re.findall(r'python_min: "(.*)"', recipe)
+    assert f'\n  version: "{calque.__version__}"\n' in recipe
+    needed = [line.replace(" ", "") for line in options["install_requires"].split("\n") if line]
+    assert items("run") == [f"python{options['python_requires']}", *needed]
+    (setuptools,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert items("host") == [f"python{python_min}.*", "pip", setuptools.replace(" ", "")]
+    classifiers = found["metadata"]["classifiers"]
+    pythons = re.findall(r"Python :: (3\.\d+)$", classifiers, re.MULTILINE)
+    assert items("python_version") == [f"{pythons[0]}.*", f"{pythons[-1]}.*"]
+    scripts = found["options.entry_points"]["console_scripts"].strip()
+    assert items("entry_points") == [scripts.replace(" ", "")]
+    assert f"\n  summary: {found['metadata']['description']}\n" in recipe
+    assert f"\n  license: {found['metadata']['license']}\n" in recipe
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel built from a copy, so that the checkout stays clean."""
-    folder = tmp_path_factory.mktemp("wheel")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source distribution built from a copy, with caches as a checkout has them."""
+    folder = tmp_path_factory.mktemp("sdist")
     copy = folder / "checkout"
-    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests")
+    ignored = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info")
     shutil.copytree(ROOT, copy, ignore=ignored)
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    command = [sys.executable, "-c", build, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=copy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = folder.glob("calque-*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from the source distribution, as ``python -m build`` does."""
+    folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run([*pip, "-w", str(folder), str(copy)], capture_output=True, text=True)
+    done = subprocess.run([*pip, "-w", str(folder), str(sdist)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = folder.glob("calque-*.whl")
     return built
 
 
-def test_the_wheel_holds_every_module(wheel: Path) -> None:
-    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+def package_files() -> set[str]:
+    """The files of the package, by their places in it."""
     listed = [name.split(".")[1:] for name in settings()["options"]["packages"].split()]
     files = [file for parts in listed for file in ROOT.joinpath(*parts).glob("*.py")]
-    others = {f"calque/{name}" for name in ("py.typed", *(f"runtime/pages/page.{k}" for k in ("css", "js")))}
     files += [page for folder in ("errors", "limits") for page in (ROOT / "docs" / folder).glob("*.md")]
-    assert inside == {f"calque/{file.relative_to(ROOT).as_posix()}" for file in files} | others
+    others = ("py.typed", "runtime/pages/page.css", "runtime/pages/page.js")
+    return {file.relative_to(ROOT).as_posix() for file in files}.union(others)
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_made_of(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = [m.name.partition("/")[2] for m in archive.getmembers() if m.isfile()]
+    about = "README.md CHANGELOG.md CITATION.cff LICENSE MANIFEST.in PKG-INFO pyproject.toml setup.cfg"
+    inside = {name for name in names if not name.startswith("calque.egg-info/")}
+    assert inside == package_files().union(about.split())
+
+
+def test_the_wheel_holds_every_module(wheel: Path) -> None:
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert inside == {f"calque/{name}" for name in package_files()}
+
+
+def test_twine_takes_both(sdist: Path, wheel: Path) -> None:
+    pytest.importorskip("twine", reason="twine comes with the extra `dev`")
+    command = [sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
 
 
 def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
