@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calque.runtime.scipy_twins.interpolants import BSpline, make_interp_spline, splev
+from calque.runtime.scipy_twins.piecewise import NO_ROOTS
 from calque.transpiler.frontend.library.scipy_twins import twin
 
 _SPACE = "scipy.interpolate"
@@ -81,6 +82,10 @@ class SplineThroughPoints:
             return splev(b, self._eval_args, self._nu - 1) - splev(a, self._eval_args, self._nu - 1)
         t, c, k = self._eval_args
         return _integral(t, c, k, a, b)
+
+    def roots(self) -> Any:
+        """Refused: their number depends on the values."""
+        raise NotImplementedError(NO_ROOTS)
 
 
 @twin(_SPACE, "InterpolatedUnivariateSpline")

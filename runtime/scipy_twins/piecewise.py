@@ -14,6 +14,10 @@ from calque.transpiler.frontend.library.scipy_twins import twin, twin_of_objects
 from calque.transpiler.frontend.library.twin_questions import read_by_python
 
 SPACE = "scipy.interpolate"
+NO_ROOTS = (
+    "The number of a spline's roots depends on run-time values: "
+    "optimize.brentq finds one root between two places"
+)
 
 
 def floating(y: Any) -> Any:
@@ -113,10 +117,7 @@ class PPoly:
 
     def roots(self, discontinuity: bool = True, extrapolate: Any = None) -> Any:
         """Refused: their number depends on the values."""
-        raise NotImplementedError(
-            "The number of a spline's roots depends on run-time values: "
-            "optimize.brentq finds one root between two places"
-        )
+        raise NotImplementedError(NO_ROOTS)
 
     solve = roots
 
