@@ -62,10 +62,11 @@ erf.cupy = "cupyx.scipy.special.erf({0})"
 erfinv = function(prng.erfinv, lambda x, y: np.exp(y * y) / _TWO_OVER_ROOT_PI, 1, [(-0.9, 0.9)])
 erfinv.cupy = "cupyx.scipy.special.erfinv({0})"
 _POSITIVE = [(0.5, 3.0), (0.5, 3.0)]
-gamma_slope = function(prng.gamma_slope, no_derivative("random.gamma_slope"), 2, _POSITIVE)
+_ONCE = "The slope of the incomplete gamma function in its first argument"
+gamma_slope = function(prng.gamma_slope, no_derivative(_ONCE), 2, _POSITIVE)
 gamma_slope.numba = "shape_slope_of_gamma({0}, {1})"
 log_gamma_slope = function(
-    prng.log_gamma_slope, no_derivative("random.log_gamma_slope"), 2, _POSITIVE
+    prng.log_gamma_slope, no_derivative("The slope of a log-gamma draw in its shape"), 2, _POSITIVE
 )
 
 
