@@ -116,3 +116,11 @@ def composed(x: "f8[n]"):
     y = damped(x)
     y = twice(y)
     return np.sum(y)
+
+
+def stored_twice(u: "f8[n,m]", steps: int):
+    for t in range(steps):
+        v = u[1:] * u[:-1]
+        u[0, :] = np.sum(v, axis=0)
+        u *= 1.0 - 0.1 * u
+    return np.sum(u * u)

@@ -167,3 +167,40 @@ def test_one_array_is_picked_from_by_every_example():
 
     slope = sum(one(r, y + step * way) - one(r, y - step * way) for r in rows) / (2 * step)
     assert np.isclose(calque.grad(total)(y) @ way, slope, rtol=1e-6)
+
+
+# places that are named once, by one of several arrays
+
+
+def picked(s, labels):
+    return np.sum(s[np.arange(len(labels)), labels] ** 3)
+
+
+def moved(s, labels):
+    s[np.arange(len(labels)), labels] += s[0, 0]
+    s[labels, np.arange(len(labels))] *= 2.0
+    return np.sum(s**3)
+
+
+def one_row(s, labels):
+    return np.sum(s[np.arange(1), labels] ** 3)
+
+
+def from_the_end(s, labels):
+    return np.sum(s[np.arange(-1, len(labels) - 1), labels] ** 3)
+
+
+@pytest.mark.parametrize("fn", [picked, moved, one_row, from_the_end])
+@pytest.mark.parametrize("transform", [lambda f: f, calque.jit])
+def test_labels_of_rows_are_places_of_their_own(fn, transform) -> None:
+    s, labels = np.random.default_rng(3).normal(size=(5, 5)), np.array([1, 1, 3, 0])
+    slopes = np.empty_like(s)
+    for k in np.ndindex(s.shape):
+        given = s.astype(complex)
+        given[k] += 1e-30j
+        slopes[k] = fn(given, labels).imag / 1e-30
+    np.testing.assert_allclose(transform(calque.grad(fn))(s.copy(), labels), slopes, rtol=1e-12)
+    both = transform(calque.vmap(calque.grad(fn)))(np.stack([s, s]), np.stack([labels, labels]))
+    np.testing.assert_allclose(both[1], slopes, rtol=1e-12)
+    text = calque.source(calque.grad(fn), calque.spec("f8[n,n]"), calque.spec("i8[m]"))
+    assert ("np.add.at" in text) == (fn in (one_row, from_the_end)), text

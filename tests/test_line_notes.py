@@ -47,7 +47,7 @@ def test_costs_of_lines_are_those_of_the_report() -> None:
     squares = costs["return np.sum(u * u)"]  # the derivative is 2 * u, and needs no sum
     assert squares.text.startswith("1.0e5 operations (2.0e5 without the derivative)")
     text, _ = page(fn, *SETTLE)
-    assert re.search(r'line 19, answered by 2 lines; n operations \(2\*n without the derivative\), 16\*n B moved; n = u\.shape\[0\]"', text)
+    assert re.search(r'data-more="n operations \(2\*n without the derivative\), 16\*n B moved; n = u\.shape\[0\]"', text)
 
 
 def test_a_program_whose_cost_is_not_counted_has_a_page() -> None:
@@ -75,6 +75,11 @@ def test_names_say_what_they_are() -> None:
     assert '<span title="cotangent of q, float64 (n - 1,)">q_bar</span>' in text
     assert '<span title="cotangent of u, float64 (n,)">u_bar</span>' in text
     assert 'title="values of diff_u, saved for the reverse phase, float64 (..., n - 1)"' in text
+
+
+def test_names_of_saved_values_are_those_of_the_values() -> None:
+    text, _ = page(calque.grad(programs.stored_twice), calque.spec("f8[n,m]"), 3)
+    assert '<span title="values of u, saved for the reverse phase, float64 (..., n, m)">second_u_saved</span>' in text
 
 
 def test_names_of_the_users_have_their_types() -> None:

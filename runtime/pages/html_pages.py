@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from calque.runtime.pages.coloured_code import Tokens, code_html, tokens_of
-from calque.runtime.pages.line_notes import COSTS, KINDS, PASSES, LineNote
+from calque.runtime.pages.line_notes import COSTS, KINDS, PASSES, READ_AGAIN, RECOMPUTED
 from calque.runtime.pages.review_ticks import ticks_of
 from calque.runtime.pages.reviews import PageLine, Pane, Review, ShownFunction, UserLine
 from calque.runtime.pages.text_differences import ADDED, REMOVED
@@ -19,6 +19,8 @@ from calque.transpiler.diagnostics.line_sources import BLANK, CODE, COMMENT, HEA
 
 _MOST_RULES = 400  # for partners without a script: more would be slow
 _FEW_LINKS = 3
+_QUIET = (RECOMPUTED, READ_AGAIN, COSTS)  # notes that are read when a line is pointed at
+_LONG = 46  # letters of a line whose tags stand below it
 _LEAST_SHARE = 0.005  # of operations, that is shown as a number
 _FEW = 12  # lines of what kernels call that are shown unasked
 _LEGEND = {
@@ -205,19 +207,19 @@ def _user_line(line: UserLine, tokens: Tokens, function: ShownFunction, names: _
     own = line.key.partition("-")[0]
     partners = names.answers.get(line.key, [])
     classes = f' class="{line.kind}"' * bool(line.kind)
-    head = f'<li id="{own}-{line.number}"{classes} data-s="{line.key}">'
-    costs = [n for n in line.notes if n.kind == COSTS]
+    quiet = [n for n in line.notes if n.kind in _QUIET]
+    more = escape(" · ".join(dict.fromkeys(n.text for n in quiet if n.text)))
+    more = f' data-more="{more}"' * bool(more)
+    head = f'<li id="{own}-{line.number}"{classes} data-s="{line.key}"{more}>'
     if partners:
         said = f"line {line.number}, answered by {_counted(len(partners), 'line')}"
-        said = escape("; ".join([said, *(n.text for n in costs)]))
         number = f'<a class="no" href="#{partners[0]}" aria-label="{said}">{line.number}</a>'
     else:
         number = f'<span class="no">{line.number}</span>'
-    found = {n.kind for n in line.notes} | ({line.kind} if line.is_first else set())
-    kinds = [kind for kind in KINDS if kind in found]
-    tags = "".join(f'<span class="tag {kind}">{KINDS[kind]}</span>' for kind in kinds)
-    tags += "".join(map(_share, costs))
-    told = _paragraphs(n.text for n in line.notes if n.kind not in (PASSES, COSTS))
+    tags = "".join(_tags(line))
+    if len(line.text) > _LONG and tags:
+        tags = f'<div class="notes row">{tags}</div>'
+    told = _paragraphs(n.text for n in line.notes if n.kind not in (PASSES, *_QUIET))
     passes = _paragraphs(n.text for n in line.notes if n.kind == PASSES)
     if passes:
         told += f"<details><summary>Passes of the kernels</summary>{passes}</details>"
@@ -225,10 +227,18 @@ def _user_line(line: UserLine, tokens: Tokens, function: ShownFunction, names: _
     return f"{head}{number}<code>{code_html(tokens, function.names)}</code>{tags}{notes}</li>"
 
 
-def _share(note: LineNote) -> str:
-    """The share of a line in all operations, with its cost in words as a title."""
-    shown = f"{note.share:.0%}" if note.share >= _LEAST_SHARE else "·"
-    return f'<span class="tag cost" title="{escape(note.text)}">{shown}</span>'
+def _tags(line: UserLine) -> Iterator[str]:
+    """The kinds of a line's notes, and its share in all operations; quiet notes are titles."""
+    texts = {kind: [n.text for n in line.notes if n.kind == kind] for kind in (*KINDS, COSTS)}
+    for kind in KINDS:
+        if texts[kind] or (line.is_first and kind == line.kind):
+            why = escape("; ".join(filter(None, texts[kind]))) if kind in _QUIET else ""
+            title = f' title="{why}"' * bool(why)
+            yield f'<span class="tag {kind}"{title}>{KINDS[kind]}</span>'
+    for note in line.notes:
+        if note.kind == COSTS:
+            shown = f"{note.share:.0%}" if note.share >= _LEAST_SHARE else "·"
+            yield f'<span class="tag cost" title="{escape(note.text)}">{shown}</span>'
 
 
 def _paragraphs(texts: Iterable[str]) -> str:

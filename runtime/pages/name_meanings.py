@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from calque.runtime.pages.line_notes import type_text
 from calque.transpiler.codegen.text.recording import WrittenText
 from calque.transpiler.ir.types import ArrayType
 
 _MOST_TYPES = 3
+_NUMBERED = re.compile(r"((?:second|third|fourth|fifth|sixth|seventh|eighth)_(.+))_saved")
 _ROLES = (
     (re.compile(r"(?:(.+)_)?bar(?:_\d+)?$"), "cotangent"),
     (re.compile(r"(?:(.+)_)?dot(?:_\d+)?$"), "tangent"),
@@ -20,9 +21,17 @@ _ROLES = (
 def meanings(written: WrittenText) -> dict[str, dict[str, str]]:
     """The meanings of names, by the functions that they stand in."""
     return {
-        function: {name: meaning(name, kinds) for name, kinds in names.items()}
+        function: {name: meaning(_with_known(name, names), kinds) for name, kinds in names.items()}
         for function, names in written.names.items()
     }
+
+
+def _with_known(name: str, names: Container[str]) -> str:
+    """A name without the number that tells it from an equal one, if what is left is a name's."""
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is None or numbered[1] in names or numbered[2] not in names:
+        return name
+    return f"{numbered[2]}_saved"
 
 
 def meaning(name: str, kinds: Sequence[ArrayType]) -> str:

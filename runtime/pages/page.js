@@ -96,9 +96,75 @@
     if (quoted) told.push(quoted.querySelector("code").textContent.trim());
     const names = new Map();
     for (const name of line.querySelectorAll("code [title]")) names.set(name.textContent, name.title);
-    for (const [name, meaning] of names) told.push(`${name}: ${meaning}`);
+    for (const [name, meaning] of names) {
+      told.push([`${name}: ${meaning}`, ...placesOf(name, line)].join(", "));
+    }
+    told.push(line.dataset.more);
     return told.filter(Boolean).join(" \u00b7 ");
   }
+
+  // the lines of a function around a line; a text has its functions one below the other
+  const functions = new Map();
+  for (const pane of panes) {
+    let own = [];
+    for (const line of pane.querySelectorAll("li[id]")) {
+      if (/^def /.test(line.querySelector("code").textContent)) own = [];
+      own.push(line);
+      functions.set(line, own);
+    }
+  }
+
+  function namesIn(line) {
+    return [...line.querySelectorAll("code [title]")];
+  }
+
+  // the part of a statement that is assigned to: before a "=" outside of brackets, or after "for"
+  function targetOf(code) {
+    const head = /^\s*def \w+(\(.*\))/.exec(code);
+    if (head) return head[1];
+    const loop = /^\s*for (.*?) in /.exec(code);
+    if (loop) return loop[1];
+    let depth = 0;
+    for (let k = 0; k < code.length; k++) {
+      if ("([{".includes(code[k])) depth++;
+      else if (")]}".includes(code[k])) depth--;
+      else if (code[k] === "#") return "";
+      else if (code[k] === "=" && !depth) {
+        if (code[k + 1] === "=" || "<>!=".includes(code[k - 1])) return "";
+        return code.slice(0, k);
+      }
+    }
+    return "";
+  }
+
+  // the places where a name is set and read in the function, by line numbers
+  function placesOf(name, line) {
+    const set = [], read = [];
+    for (const other of functions.get(line)) {
+      const count = namesIn(other).filter((n) => n.textContent === name).length;
+      if (!count) continue;
+      const code = other.querySelector("code").textContent;
+      const target = targetOf(code);
+      const isTarget = new RegExp(`(^|[\\s,(*])${name}([\\s,)\\[:=]|$)`).test(target);
+      const number = /\d+$/.exec(other.id)[0];
+      if (isTarget) set.push(number);
+      const both = isTarget && !/^\s*def /.test(code) && (/[-+*/@%&|^]$|<<$|>>$/.test(target) || target.includes("["));
+      if (!isTarget || both || count > 1) read.push(number);
+    }
+    const few = (places) => places.slice(0, 8).join(" ") + (places.length > 8 ? " ..." : "");
+    return [set.length ? `set ${few(set)}` : "", read.length ? `read ${few(read)}` : ""].filter(Boolean);
+  }
+
+  main.addEventListener("mouseover", (event) => {
+    for (const name of main.querySelectorAll(".same")) name.classList.remove("same");
+    const own = event.target.closest("code [title]");
+    if (!own) return;
+    for (const line of functions.get(own.closest("li")) || []) {
+      for (const name of namesIn(line)) {
+        if (name.textContent === own.textContent) name.classList.add("same");
+      }
+    }
+  });
 
   function lineAt(target) {
     const line = target.closest ? target.closest("li[id]") : null;

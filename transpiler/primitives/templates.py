@@ -129,10 +129,20 @@ def is_basic(template: Template, dynamic: Sequence[Any]) -> bool:
 
 
 def is_unique(template: Template, dynamic: Sequence[Any]) -> bool:
-    """True if an advanced index is known to name no element twice."""
+    """True if an advanced index is known to name no element twice.
+
+    Of several arrays, one that names each place once is enough where all are of its size.
+    """
     slots = [dynamic[t.position] for t in template if isinstance(t, Slot)]
     arrays = [s for s in slots if type_of(s).ndim]
-    return len(arrays) == 1 and (arrays[0].dtype.kind == "b" or _all_different(arrays[0]))
+    if len(arrays) == 1 and arrays[0].dtype.kind == "b":
+        return True
+    return any(_all_different(a) and all(_is_as_long(b, a) for b in arrays) for a in arrays)
+
+
+def _is_as_long(one: Array, other: Array) -> bool:
+    integers = one.dtype.kind != "b" and one.ndim == other.ndim == 1
+    return integers and current().dims.same(one.dims[0], other.dims[0])
 
 
 def _all_different(array: Array) -> bool:
