@@ -259,15 +259,22 @@ class _TypeReader:
 
     def type_(self) -> Any:
         """The tree that the text describes."""
-        return self.read(self._parsed(self.text))
+        return self._whole(self._parsed(self.text))
 
     def arguments(self) -> tuple[Any, ...]:
         """The trees that the text describes, as those of a call."""
         self.before = 2
         match self._parsed(f"_({self.text}\n)"):
             case ast.Call(func=ast.Name(id="_"), args=args, keywords=[]):
-                return tuple(map(self.read, args))
+                return tuple(map(self._whole, args))
         raise SpecError(f"Cannot read the types {self.text!r}.", hint=_EXAMPLE)
+
+    def _whole(self, node: ast.expr) -> Any:
+        """The tree that an expression describes, unless it is nested too deeply."""
+        try:
+            return self.read(node)
+        except RecursionError:
+            raise SpecError("The text of a type is nested too deeply.", hint=_EXAMPLE) from None
 
     def _parsed(self, text: str) -> ast.expr:
         """The expression in a text, or a SpecError."""
@@ -316,7 +323,7 @@ class _TypeReader:
                 dtype = np.dtype(_PYTHON[name]) if name in _PYTHON else _DTYPES.get(name)
                 if dtype is not None:
                     return Spec(dtype, dims)
-        raise self.error(f"{self._shown(base)} is not a dtype.", base, _DTYPE_HINT)
+        raise self.error(f"{ast.unparse(base)!r} is not a dtype.", base, _DTYPE_HINT)
 
     def _dim(self, node: ast.expr) -> int | str:
         match node:
@@ -325,7 +332,7 @@ class _TypeReader:
             case ast.Name(id=name):
                 return name
         hint = "a dim is a number or a name, as in f8[n,3]"
-        raise self.error(f"{self._shown(node)} is not a dim.", node, hint)
+        raise self.error(f"{ast.unparse(node)!r} is not a dim.", node, hint)
 
     def _key(self, node: ast.expr | None, of: ast.Dict) -> Any:
         """The key of a dict, which must be hashable."""
@@ -335,21 +342,15 @@ class _TypeReader:
         try:
             hash(key)
         except TypeError:
-            raise self.error(f"{self._shown(node)} cannot be a key of a dict.", node) from None
+            raise self.error(f"{ast.unparse(node)!r} cannot be a key of a dict.", node) from None
         return key
 
     def _literal(self, node: ast.expr) -> Any:
         try:
             return ast.literal_eval(node)
-        except (ValueError, TypeError, RecursionError, MemoryError):
-            message = f"{self._shown(node)} is neither a type nor a literal."
+        except (ValueError, TypeError, MemoryError):
+            message = f"{ast.unparse(node)!r} is neither a type nor a literal."
             raise self.error(message, node) from None
-
-    def _shown(self, node: ast.expr) -> str:
-        try:
-            return repr(ast.unparse(node))
-        except RecursionError:
-            return "This"
 
     def _found(self, node: ast.expr) -> Any:
         """The object of the user's module that a name, dotted or not, stands for; else None."""
@@ -367,10 +368,10 @@ class _TypeReader:
         if cls is None:
             known = [name for name, value in self.space.items() if record_types.is_record(value)]
             named = f"the module's are {', '.join(known)}" if known else "the module has none"
-            message = f"{self._shown(node.func)} is no dataclass and no named tuple; {named}."
+            message = f"{ast.unparse(node.func)!r} is no dataclass and no named tuple; {named}."
             raise self.error(message, node.func)
         if not record_types.is_record(cls):
-            message = f"{self._shown(node.func)} is no dataclass and no named tuple."
+            message = f"{ast.unparse(node.func)!r} is no dataclass and no named tuple."
             raise self.error(message, node.func)
         values = {}
         for name, given in self._given(node, cls):
