@@ -68,7 +68,8 @@ def _loaded(target: str) -> tuple[ModuleType, Callable[..., Any]]:
     """The module of a file, and the function that `FILE:FUNC` names in it."""
     file, colon, dotted = target.rpartition(":")
     if not colon or not file or not dotted:
-        raise UsageError(f"{target!r} names no function: write FILE:FUNC, as in model.py:loss")
+        known = completions(f"{target.rstrip(':')}:") or ["model.py:loss"]
+        raise UsageError(f"{target!r} names no function: write FILE:FUNC, as in {known[0]}")
     if not os.path.isfile(file):
         raise UsageError(f"there is no file {file}")
     module = _load_module(os.path.abspath(file), file)
@@ -164,8 +165,10 @@ def _apply(node: ast.expr, fn: Callable[..., Any]) -> Callable[..., Any]:
             return _transformation(name)(fn)
         case ast.Call(func=ast.Name(id=name), args=[inner, *rest], keywords=keywords):
             if name not in TRANSFORMATIONS:
-                known = ", ".join(n for n in TRANSFORMATIONS if hasattr(calque, n))
-                raise UsageError(f"in --transform: {name} is none of {known}")
+                known = [n for n in TRANSFORMATIONS if hasattr(calque, n)]
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise UsageError(f"in --transform: {name} is none of {', '.join(known)}{hint}")
             values = [_literal(value) for value in rest]
             named = {str(k.arg): _literal(k.value) for k in keywords if k.arg is not None}
             if len(named) < len(keywords):

@@ -83,6 +83,7 @@ def wrong_at_a_line(x: "f8[n]"):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with model.py, made the current one."""
     (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    (tmp_path / "other.py").write_text("def first(x): ...\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path.copy())
     monkeypatch.delitem(sys.modules, "model", raising=False)
@@ -188,6 +189,9 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["paint", "model.py:loss"], "calque: argument COMMAND: invalid choice"),
         (["show", "model.py"], "calque: 'model.py' names no function: write FILE:FUNC"),
+        (["check", "model.py:"], "calque: 'model.py:' names no function: write FILE:FUNC, as in model.py:loss"),
+        (["show", "model"], "calque: 'model' names no function: write FILE:FUNC, as in model.py:loss"),
+        (["show", "other.py"], "calque: 'other.py' names no function: write FILE:FUNC, as in other.py:first"),
         (["show", "nowhere.py:loss"], "calque: there is no file nowhere.py"),
         (["show", "model.py:los"], "calque: model.py has no function los; did you mean loss?"),
         (["show", "model.py:number"], "calque: model.py:number is a int, not a function"),
@@ -197,6 +201,7 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         (["show", "model.py:loss", "--args", "q8[3], f8"], "calque: 'q8' is not a dtype.\n    q8[3], f8\n    ^^\n"),
         (["show", "model.py:loss", "--stage", "asm"], "calque: argument --stage: invalid choice"),
         (["show", "model.py:loss", "--transform", "vmap(grad(f))"], "calque: under vmap the"),
+        (["show", "model.py:loss", "--transform", "gard(f)"], "calque: in --transform: gard is none of grad,"),
         (["verify", "nowhere.py"], "calque: nowhere.py cannot be read"),
         (["verify", "model.py"], "calque: model.py has no header that says how calque wrote it"),
         (["check", "model.py:integer"], "calque: no argument is of a floating dtype"),
@@ -221,6 +226,11 @@ def test_wrong_usage(
 def test_a_transform_is_read_not_evaluated(transform: str) -> None:
     with pytest.raises(targets.UsageError):
         targets.apply_transform(transform, lambda x: x)
+
+
+def test_a_close_name_is_proposed() -> None:
+    with pytest.raises(targets.UsageError, match=r"; did you mean value_and_grad\?$"):
+        targets.apply_transform("valu_and_grad(f)", lambda x: x)
 
 
 def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
