@@ -32,7 +32,13 @@ from calque.runtime.saving.reading import module_source
 from calque.runtime.saving.viewing import page_text
 from calque.runtime.saving.writing import write_whole
 from calque.runtime.spec import leaves, sample_args
-from calque.targets import UsageError, completions, load_function, resolve
+from calque.targets import (
+    UsageError,
+    argument_completions,
+    completions,
+    load_function,
+    resolve,
+)
 from calque.transpiler.errors import CalqueError, SpecError
 from calque.transpiler.ir import debug, pytrees
 from calque.verifying import saved_command, verdicts
@@ -178,7 +184,8 @@ def _parser() -> _Parser:
         what.completer = completions  # type: ignore[attr-defined]  # read by argcomplete
         sub.add_argument("--transform", metavar="TEXT", help='such as "grad(f, argnums=(0, 1))"')
         told = "such as \"f8[3], {'W': f8[n,3]}, float\"; or a file, @args.json or @args.npz"
-        sub.add_argument("--args", metavar="TYPES", help=told)
+        given = sub.add_argument("--args", metavar="TYPES", help=told)
+        given.completer = argument_completions  # type: ignore[attr-defined]
 
     _add_commands(command, target)
     return parser

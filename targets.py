@@ -214,13 +214,7 @@ def completions(prefix: str, **asked: Any) -> list[str]:
     """
     file, colon, start = prefix.rpartition(":")
     if not colon:
-        folder = os.path.dirname(prefix)
-        try:
-            found = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
-        except OSError:
-            return []
-        shown = [(os.path.join(folder, e.name), e) for e in found if not e.name.startswith(".")]
-        names = [f"{n}/" if e.is_dir() else f"{n}:" for n, e in shown if e.is_dir() or _is_code(n)]
+        names = _in_folder(os.path.dirname(prefix), (".py",), ":")
         return [name for name in names if name.startswith(prefix)]
     try:
         body = ast.parse(Path(file).read_bytes()).body
@@ -229,8 +223,26 @@ def completions(prefix: str, **asked: Any) -> list[str]:
     return [f"{file}:{name}" for name in _defined(body) if name.startswith(start)]
 
 
-def _is_code(name: str) -> bool:
-    return name.endswith(".py")
+def argument_completions(prefix: str, **asked: Any) -> list[str]:
+    """The completions of a prefix of @args.json: folders, and files that hold arguments.
+
+    ``prefix``: the text typed so far; ``asked``: argcomplete's other arguments.
+    """
+    if not prefix.startswith("@"):
+        return []
+    names = _in_folder(os.path.dirname(prefix[1:]), (".json", ".npz"), "")
+    return [f"@{name}" for name in names if name.startswith(prefix[1:])]
+
+
+def _in_folder(folder: str, endings: tuple[str, ...], then: str) -> list[str]:
+    """The folders in a folder, and its files with these endings, each with what follows it."""
+    try:
+        found = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    shown = [(os.path.join(folder, e.name), e) for e in found if not e.name.startswith(".")]
+    wanted = [(n, e) for n, e in shown if e.is_dir() or n.endswith(endings)]
+    return [f"{n}/" if e.is_dir() else f"{n}{then}" for n, e in wanted]
 
 
 def _defined(body: list[ast.stmt]) -> list[str]:

@@ -451,17 +451,30 @@ def test_functions_of_a_file_are_offered(folder: Path) -> None:
         assert targets.completions(nothing) == []
 
 
+def test_files_of_arguments_are_offered(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    for name in ("a.json", "b.npz", "c.txt", "sub/d.json"):
+        (folder / name).touch()
+    assert targets.argument_completions("@") == ["@a.json", "@b.npz", "@sub/"]
+    assert targets.argument_completions("@b") == ["@b.npz"]
+    assert targets.argument_completions("@sub/") == ["@sub/d.json"]
+    assert targets.argument_completions("f8[") == targets.argument_completions("@absent/") == []
+
+
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
         ("calque sh", {"show"}),
         ("calque show --stage ", {"core", "numpy", "kernels", "cuda"}),
-        ("calque explain model.py:mi", {"mixed"}),  # a colon parts words in bash
+        ("calque explain model.py:mi", {"mixed"}),  # a colon parts words in bash, and so does @
+        ("calque check model.py:mixed --args @ar", {"args.json", "args.npz"}),
     ],
 )
 def test_completion_as_a_shell_asks_for_it(folder: Path, line: str, wanted: set[str]) -> None:
     pytest.importorskip("argcomplete", reason="the extra `completion` is not installed")
-    breaks = " \t\n\"'><=;|&(:"
+    breaks = " \t\n\"'@><=;|&(:"
+    for name in ("args.json", "args.npz", "arms.txt"):
+        (folder / name).touch()
     answer = folder / "answer"
     asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     asked |= {"_ARGCOMPLETE_COMP_WORDBREAKS": breaks, "_ARGCOMPLETE_STDOUT_FILENAME": str(answer)}
