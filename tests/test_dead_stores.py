@@ -1,4 +1,4 @@
-"""The reverse sweep restores no stores that no later read meets; all others stay."""
+"""What a reverse sweep leaves out: stores that nothing reads or that change nothing, factors of one."""
 
 from __future__ import annotations
 
@@ -332,3 +332,36 @@ def test_the_text_of_an_adjoint_that_stays() -> None:
     text = calque.source(calque.grad(moved, argnums=(0, 1)), *sizes)
     assert not re.search(r"x_bar\[.*\] [+]?= ", text), text
     assert "w_bar[1:] += x_bar[1:] * " in text and "w_bar[i] += x_bar[i] * " in text
+
+
+def halves(x: np.ndarray) -> np.ndarray:
+    return 0.5 * np.sum(x**2)
+
+
+def minus_halves(x: np.ndarray) -> np.ndarray:
+    y = x[1:]
+    return -0.5 * np.sum(y * y) + 4.0 * np.sum(np.sin(0.25 * x))
+
+
+def thirds(x: np.ndarray) -> np.ndarray:
+    return 0.3 * np.sum(x**2) + np.sum(0.1 * (0.7 * np.exp(x)))
+
+
+@pytest.mark.parametrize("fn", [halves, minus_halves, thirds])
+def test_factors_that_make_one_exactly(fn) -> None:
+    np.testing.assert_allclose(calque.grad(fn)(X.copy()), by_complex_step(fn, X), rtol=1e-14)
+    np.testing.assert_allclose(calque.jit(calque.grad(fn))(X.copy()), by_complex_step(fn, X), rtol=1e-14)
+    single = calque.grad(fn)(X.astype(np.float32))
+    assert single.dtype == np.float32 and np.allclose(single, by_complex_step(fn, X), rtol=1e-5)
+    assert not np.shares_memory(calque.grad(fn)(X), X)
+
+
+def test_a_product_that_would_overflow_is_not_merged() -> None:
+    slope = calque.grad(lambda x: 1e308 * np.sum(x**2))(np.array([1e-3]))
+    np.testing.assert_allclose(slope, [2e305], rtol=1e-14)
+
+
+def test_the_text_of_merged_factors() -> None:
+    assert calque.source(calque.grad(halves), calque.spec("f8[n]")).endswith("return x.copy()\n")
+    assert "y_bar = -y\n" in calque.source(calque.grad(minus_halves), calque.spec("f8[n]"))
+    assert "0.6 * x" in calque.source(calque.grad(thirds), calque.spec("f8[n]"))

@@ -18,8 +18,8 @@ def rosenbrock_hessian(x):
     # return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
     x_bar_dot = np.zeros((x.shape[0], x.shape[0]))
     x_bar_dot[:, :-1] += 2.0 * eye_x[:, :-1]
-    x_bar_factor_dot = (eye_x[:, 1:] - eye_x_but_last_column * (2.0 * x_but_last)) * 2.0 * 100.0
-    x_product = -(2.0 * eye_x_but_last_column) * (100.0 * (2.0 * (x[1:] - x_but_last ** 2)))
+    x_bar_factor_dot = (eye_x[:, 1:] - eye_x_but_last_column * (2.0 * x_but_last)) * 200.0
+    x_product = -(2.0 * eye_x_but_last_column) * (200.0 * (x[1:] - x_but_last ** 2))
     x_bar_dot[:, :-1] += x_product - x_bar_factor_dot * (2.0 * x_but_last)
     x_bar_dot[:, 1:] += x_bar_factor_dot
     return x_bar_dot.T

@@ -17,7 +17,7 @@ def rosenbrock_value_and_grad(x):
     # return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
     x_bar = np.zeros_like(x)
     x_bar[:-1] -= 2.0 * one_minus_x
-    x_difference_bar = 100.0 * (2.0 * x_difference)
+    x_difference_bar = 200.0 * x_difference
     x_bar[:-1] -= x_difference_bar * (2.0 * x_but_last)
     x_bar[1:] += x_difference_bar
     return np.sum(100.0 * x_difference ** 2 + one_minus_x ** 2), x_bar

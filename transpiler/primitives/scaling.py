@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -51,7 +52,8 @@ def _has_known_infinity(slope: Any) -> bool:
 def scale(cotangent: Any, slope: Any) -> Any:
     """``cotangent * slope``, written as one would by hand.
 
-    Products with 1 and -1 vanish, ``c * (1 / b)`` is ``c / b``, ``c * -a`` is ``-c * a``.
+    Products with 1 and -1 vanish, ``c * (1 / b)`` is ``c / b``, ``c * -a`` is ``-c * a``, and
+    ``0.5 * (2.0 * a)`` is ``a``.
     """
     if not isinstance(slope, (Array, np.ndarray)):
         if slope == 1:
@@ -65,7 +67,27 @@ def scale(cotangent: Any, slope: Any) -> Any:
         return -cotangent * wrap(made.args[0])
     if not isinstance(cotangent, Array) and _is_one(cotangent):
         return slope
-    return cotangent * slope
+    merged = _merged(cotangent, slope)
+    return cotangent * slope if merged is None else merged
+
+
+def _merged(factor: Any, product: Any) -> Any:
+    """A number times the product of another with an array, by one number; None if it would round.
+
+    A product with a power of two is exact, if it is neither too large nor too small.
+    """
+    made = definition(product) if type(factor) is float else None
+    if made is None or made.primitive.arithmetic != "multiply" or made.outs[0].name is not None:
+        return None
+    inner, rest = made.args if isinstance(made.args[1], Var) else made.args[::-1]
+    dtype = product.dtype
+    if type(inner) is not float or rest.type.dtype != dtype or dtype.kind != "f":
+        return None
+    whole, limits = factor * inner, np.finfo(dtype)
+    exact = 0.5 in (abs(math.frexp(factor)[0]), abs(math.frexp(inner)[0]))
+    if not exact or not limits.tiny <= abs(whole) <= limits.max:
+        return None
+    return scale(whole, wrap(rest))
 
 
 def _is_one(value: Any) -> bool:
