@@ -11,8 +11,8 @@ from calque.runtime.cuda import blocks, kernel, parts_of
 
 def brightness_grad_jit(phases, field):
     n = phases.size
-    if field.shape[0] != n:
-        raise ValueError('brightness_grad_jit needs field.shape[0] == phases.shape[0]')
+    if n != field.shape[0]:
+        raise ValueError('brightness_grad_jit needs phases.shape[0] == field.shape[0]')
 
     # forward
     wave_bar_product = cp.empty(n, dtype=np.complex128)

@@ -10,8 +10,8 @@ from calque.runtime.cuda import blocks, kernel
 
 def clipped_products_jit(x, y):
     n = x.size
-    if y.shape[0] != n:
-        raise ValueError('clipped_products_jit needs y.shape[0] == x.shape[0]')
+    if n != y.shape[0]:
+        raise ValueError('clipped_products_jit needs x.shape[0] == y.shape[0]')
     out = cp.empty(n)
     clipped_products_kernel(blocks(n), 256, x, y, out, n)
     return out

@@ -11,10 +11,10 @@ from calque.runtime.cuda import held_columns, kernel, row_blocks, row_threads
 
 def cross_entropy_grad_jit(logits, targets):
     n, k = logits.shape
-    if targets.shape[0] != n:
-        raise ValueError('cross_entropy_grad_jit needs targets.shape[0] == logits.shape[0]')
-    if targets.shape[1] != k:
-        raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
+    if n != targets.shape[0]:
+        raise ValueError('cross_entropy_grad_jit needs logits.shape[0] == targets.shape[0]')
+    if k != targets.shape[1]:
+        raise ValueError('cross_entropy_grad_jit needs logits.shape[1] == targets.shape[1]')
     if k < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
 

@@ -12,10 +12,10 @@ from calque.runtime.cuda import blocks, kernel, outside, raise_if_outside, tiles
 def embedding_loss_grad_jit(table, tokens, targets):
     v, d = table.shape
     n = tokens.size
-    if targets.shape[0] != n:
-        raise ValueError('embedding_loss_grad_jit needs targets.shape[0] == tokens.shape[0]')
-    if targets.shape[1] != d:
-        raise ValueError('embedding_loss_grad_jit needs targets.shape[1] == table.shape[1]')
+    if n != targets.shape[0]:
+        raise ValueError('embedding_loss_grad_jit needs tokens.shape[0] == targets.shape[0]')
+    if d != targets.shape[1]:
+        raise ValueError('embedding_loss_grad_jit needs table.shape[1] == targets.shape[1]')
     raise_if_outside()
     # reverse
     table_bar = cp.zeros_like(table)

@@ -10,10 +10,10 @@ from calque.runtime.cuda import blocks, kernel, parts_of, tiles
 
 def heat_jit(u, kappa, steps):
     n, m = u.shape
-    if kappa.shape[0] != n:
-        raise ValueError('heat_jit needs kappa.shape[0] == u.shape[0]')
-    if kappa.shape[1] != m:
-        raise ValueError('heat_jit needs kappa.shape[1] == u.shape[1]')
+    if n != kappa.shape[0]:
+        raise ValueError('heat_jit needs u.shape[0] == kappa.shape[0]')
+    if m != kappa.shape[1]:
+        raise ValueError('heat_jit needs u.shape[1] == kappa.shape[1]')
     if n < 2:
         raise ValueError('heat_jit needs u.shape[0] >= 2')
     if m < 2:

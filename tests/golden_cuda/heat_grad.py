@@ -13,10 +13,10 @@ def heat_grad_jit(u, kappa, steps):
     n, m = u.shape
     if not -2147483647 <= steps <= 2147483647:
         raise ValueError('heat_grad_jit needs -2147483647 <= steps <= 2147483647')
-    if kappa.shape[0] != n:
-        raise ValueError('heat_grad_jit needs kappa.shape[0] == u.shape[0]')
-    if kappa.shape[1] != m:
-        raise ValueError('heat_grad_jit needs kappa.shape[1] == u.shape[1]')
+    if n != kappa.shape[0]:
+        raise ValueError('heat_grad_jit needs u.shape[0] == kappa.shape[0]')
+    if m != kappa.shape[1]:
+        raise ValueError('heat_grad_jit needs u.shape[1] == kappa.shape[1]')
     if n < 2:
         raise ValueError('heat_grad_jit needs u.shape[0] >= 2')
     if m < 2:

@@ -11,8 +11,8 @@ from calque.runtime.cuda import blocks, kernel, parts_of
 
 def kepler_grad_vmap_jit(mean, eccentricity):
     n = mean.size
-    if eccentricity.shape[0] != n:
-        raise ValueError('kepler_grad_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+    if n != eccentricity.shape[0]:
+        raise ValueError('kepler_grad_vmap_jit needs mean.shape[0] == eccentricity.shape[0]')
 
     # forward and reverse
     mean_bar = cp.empty(n)

@@ -10,8 +10,8 @@ from calque.runtime.cuda import blocks, kernel
 
 def kepler_vmap_jit(mean, eccentricity):
     n = mean.size
-    if eccentricity.shape[0] != n:
-        raise ValueError('kepler_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+    if n != eccentricity.shape[0]:
+        raise ValueError('kepler_vmap_jit needs mean.shape[0] == eccentricity.shape[0]')
     e = cp.empty(n)
     kepler_vmap_kernel(blocks(n), 256, mean, eccentricity, e, n)
     return e

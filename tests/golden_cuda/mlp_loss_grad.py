@@ -14,18 +14,18 @@ def mlp_loss_grad_jit(W_0, b_0, W_1, b_1, x, y):
     d, h = W_0.shape
     c = W_1.shape[1]
     n = x.shape[0]
-    if b_0.shape[0] != h:
-        raise ValueError('mlp_loss_grad_jit needs b_0.shape[0] == W_0.shape[1]')
-    if W_1.shape[0] != h:
-        raise ValueError('mlp_loss_grad_jit needs W_1.shape[0] == W_0.shape[1]')
-    if b_1.shape[0] != c:
-        raise ValueError('mlp_loss_grad_jit needs b_1.shape[0] == W_1.shape[1]')
-    if x.shape[1] != d:
-        raise ValueError('mlp_loss_grad_jit needs x.shape[1] == W_0.shape[0]')
-    if y.shape[0] != n:
-        raise ValueError('mlp_loss_grad_jit needs y.shape[0] == x.shape[0]')
-    if y.shape[1] != c:
-        raise ValueError('mlp_loss_grad_jit needs y.shape[1] == W_1.shape[1]')
+    if h != b_0.shape[0]:
+        raise ValueError('mlp_loss_grad_jit needs W_0.shape[1] == b_0.shape[0]')
+    if h != W_1.shape[0]:
+        raise ValueError('mlp_loss_grad_jit needs W_0.shape[1] == W_1.shape[0]')
+    if c != b_1.shape[0]:
+        raise ValueError('mlp_loss_grad_jit needs W_1.shape[1] == b_1.shape[0]')
+    if d != x.shape[1]:
+        raise ValueError('mlp_loss_grad_jit needs W_0.shape[0] == x.shape[1]')
+    if n != y.shape[0]:
+        raise ValueError('mlp_loss_grad_jit needs x.shape[0] == y.shape[0]')
+    if c != y.shape[1]:
+        raise ValueError('mlp_loss_grad_jit needs W_1.shape[1] == y.shape[1]')
 
     # forward
     x_dot_W_0 = x @ W_0

@@ -178,7 +178,8 @@ class TracePolicy(Settings):
 
 
 def _symbols(leaf_types: Sequence[ArrayType | None]) -> list[str]:
-    return sorted({s for t in leaf_types if t is not None for d in t.dims for s in dim_symbols(d)})
+    dims = (d for t in leaf_types if t is not None for d in t.dims)
+    return list(dict.fromkeys(s for d in dims for s in sorted(dim_symbols(d))))
 
 
 def _attempt(

@@ -70,6 +70,7 @@ class Builder(Sizes):
         self.blocks: list[Block] = []
         self.origin: Origin | None = None
         self.dims = Dims(set(argument_symbols))
+        self.dims.places = {name: place for place, name in enumerate(argument_symbols)}
         self.definitions: dict[Var, core.Statement] = {}
         self.dim_values: dict[Var, DimLike] = {}
         self.contiguous: set[Var] = set()

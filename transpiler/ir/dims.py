@@ -58,6 +58,7 @@ class Dims(Quotients):
     (True, True)
     """
 
+    places: dict[str, int] = field(default_factory=dict)  # of arguments' symbols among them
     integers: dict[str, int | None] = field(default_factory=dict)  # arguments, with their values
     ranges: dict[str, tuple[DimLike, DimLike]] = field(default_factory=dict)
     ends: dict[str, Sizes] = field(default_factory=dict)  # of ranges, as loops compute with them
@@ -108,7 +109,10 @@ class Dims(Quotients):
             return True
         candidates = [(s, c) for s, c in difference.terms if abs(c) == 1]
         # an internal symbol is replaced before an argument's, a later argument's before an earlier
-        candidates.sort(key=lambda t: (t[0] in self.arguments, t[0] in self.ranges, t[0]))
+        place, last = self.places.get, len(self.places)
+        candidates.sort(
+            key=lambda t: (t[0] in self.arguments, t[0] in self.ranges, place(t[0], last), t[0])
+        )
         internal = [t for t in candidates if t[0] not in self.arguments]
         if not candidates:
             return True

@@ -74,10 +74,10 @@ def cross_entropy_grad_kernel(
 
 
 def cross_entropy_grad_jit(logits, targets):
-    if targets.shape[0] != logits.shape[0]:
-        raise ValueError('cross_entropy_grad_jit needs targets.shape[0] == logits.shape[0]')
-    if targets.shape[1] != logits.shape[1]:
-        raise ValueError('cross_entropy_grad_jit needs targets.shape[1] == logits.shape[1]')
+    if logits.shape[0] != targets.shape[0]:
+        raise ValueError('cross_entropy_grad_jit needs logits.shape[0] == targets.shape[0]')
+    if logits.shape[1] != targets.shape[1]:
+        raise ValueError('cross_entropy_grad_jit needs logits.shape[1] == targets.shape[1]')
     if logits.shape[1] < 1:
         raise ValueError('cross_entropy_grad_jit needs logits.shape[1] >= 1')
 

@@ -55,8 +55,8 @@ def jacobi_grad_kernel(a, b, a_bar):
 
 
 def jacobi_grad_jit(a, b):
-    if b.shape[0] != a.shape[0]:
-        raise ValueError('jacobi_grad_jit needs b.shape[0] == a.shape[0]')
+    if a.shape[0] != b.shape[0]:
+        raise ValueError('jacobi_grad_jit needs a.shape[0] == b.shape[0]')
     if a.shape[0] < 4:
         raise ValueError('jacobi_grad_jit needs a.shape[0] >= 4')
 

@@ -54,8 +54,8 @@ def kepler_vmap_kernel(mean, eccentricity, e):
 
 
 def kepler_vmap_jit(mean, eccentricity):
-    if eccentricity.shape[0] != mean.shape[0]:
-        raise ValueError('kepler_vmap_jit needs eccentricity.shape[0] == mean.shape[0]')
+    if mean.shape[0] != eccentricity.shape[0]:
+        raise ValueError('kepler_vmap_jit needs mean.shape[0] == eccentricity.shape[0]')
     e = np.empty(mean.shape[0])
     kepler_vmap_kernel(mean, eccentricity, e)
     return e

@@ -6,6 +6,7 @@ module has no dispatch, and its kernels access memory by the sizes that they wer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import gast
@@ -14,9 +15,9 @@ from calque.transpiler.codegen.text.layout import to_text
 from calque.transpiler.codegen.text.signature import leaf_paths
 from calque.transpiler.codegen.text.spelling import name, parsed
 from calque.transpiler.ir.builder import Builder
-from calque.transpiler.ir.core import Function, Var
+from calque.transpiler.ir.core import EqualDims, Function, Var
 from calque.transpiler.ir.dims import Dims
-from calque.transpiler.ir.types import Dim, DimLike, dim_symbols
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
 from calque.transpiler.ir.value_ranges import ARGUMENT
 
 
@@ -25,8 +26,8 @@ def size_checks(function: Function, builder: Builder) -> list[gast.stmt]:
     sizes, dims = _Sizes(function, builder.dims), builder.dims
     relied = builder.magnitudes.relied
     asked: list[tuple[str, str] | None] = [sizes.within(p) for p in function.params if p in relied]
-    asked += [*sizes.known(), *map(sizes.nonnegative, dims.assumptions)]
-    asked += [sizes.equal(e.left - e.right) for e in function.equal_dims]
+    asked += sizes.equalities(function.equal_dims)
+    asked += [sizes.nonnegative(dims.resolve(dim)) for dim in dims.assumptions]
     return [
         _refusal(function.name, wrong, right)
         for wrong, right in dict.fromkeys(pair for pair in asked if pair is not None)
@@ -66,15 +67,40 @@ class _Sizes:
         inside = f"{low} <= {self.texts[number]} <= {high}"
         return f"not {inside}", inside
 
+    def equalities(self, equal_dims: Iterable[EqualDims]) -> list[tuple[str, str]]:
+        """All conditions that sizes are equal, in the order of the arguments.
+
+        Arrays of one size have one symbol, or several that are equal: the conditions are the same.
+        """
+        found = [*self.known(), *(pair for e in equal_dims for pair in self._equal(e))]
+        return sorted(dict.fromkeys(found), key=self._place_of_last)
+
+    def _place_of_last(self, pair: tuple[str, str]) -> int:
+        places = [f"{text}.shape[{axis}]" for text, own in self.params for axis in range(len(own))]
+        return max((k for k, place in enumerate(places) if place in pair[1]), default=-1)
+
+    def _equal(self, equality: EqualDims) -> list[tuple[str, str]]:
+        """The conditions of an equality: that each of its sizes is what it stands for."""
+        difference = equality.left - equality.right
+        found = []
+        for s in sorted(dim_symbols(difference)):
+            rest = symbol(s) - self.dims.resolve(symbol(s))
+            found += [self.equal(rest)] if rest != 0 else []
+        if self.dims.resolve(difference) != 0 or None in found:
+            found = [self.equal(difference)]
+        return [pair for pair in found if pair is not None]
+
     def known(self) -> list[tuple[str, str]]:
         """The conditions that sizes equal a constant, or other sizes with the same symbol."""
         found = []
         for text, given in self.params:
             for axis, dim in enumerate(given):
                 own = f"{text}.shape[{axis}]"
-                known = self.places[_name(dim)] if isinstance(dim, Dim) else str(dim)
-                if own != known:
-                    found.append((f"{own} != {known}", f"{own} == {known}"))
+                left, right = own, str(dim)
+                if isinstance(dim, Dim):
+                    left, right = self.places[_name(dim)], own
+                if left != right:
+                    found.append((f"{left} != {right}", f"{left} == {right}"))
         return found
 
     def nonnegative(self, dim: DimLike) -> tuple[str, str] | None:
@@ -84,6 +110,9 @@ class _Sizes:
 
     def equal(self, dim: DimLike) -> tuple[str, str] | None:
         """The condition ``dim == 0``; None if the arguments do not determine it."""
+        first = next((s for s in self.places if s in dim_symbols(dim)), None)
+        if any(s == first and c < 0 for s, c in getattr(dim, "terms", ())):
+            dim = -1 * dim  # the first argument stands on the left
         sides = self._sides(dim)
         return sides and (f"{sides[0]} != {sides[1]}", f"{sides[0]} == {sides[1]}")
 
