@@ -10,6 +10,7 @@ import pytest
 from test_pages import SETTLE, M, N, page
 
 import calque
+from calque.runtime.pages.coloured_code import code_html, tokens_of
 from calque.runtime.pages.line_notes import COSTS
 from calque.runtime.pages.reviews import Review, review_of
 from calque.runtime.saving.viewing import page_text
@@ -50,6 +51,16 @@ def test_costs_of_lines_are_those_of_the_report() -> None:
     assert re.search(r'data-more="n operations \(2\*n without the derivative\), 16\*n B moved; n = u\.shape\[0\]"', text)
 
 
+def inverted(a: np.ndarray) -> np.ndarray:
+    z = np.linalg.slogdet(a)[1]
+    return z + np.sum(np.linalg.inv(a))
+
+
+def test_parts_of_costs_are_fractions_of_small_numbers() -> None:
+    text, _ = page(inverted, calque.spec("f8[n,n]"))
+    assert re.findall(r'data-more="(.*?) operations', text) == ["2*n**3/3", "2*n**3 + n**2 + 1 more term"]
+
+
 def test_a_program_whose_cost_is_not_counted_has_a_page() -> None:
     review = review_of(calque.pmap(programs.squared), (calque.spec("f8[2,n]"),))
     assert not [n for f in review.functions for line in f.lines for n in line.notes if n.kind == COSTS]
@@ -68,6 +79,11 @@ def test_remarks_of_passes_stand_at_their_loops() -> None:
     assert told["for t in range(steps):"] and all(text in every for texts in told.values() for text in texts)
     assert not told["q = flux(u, k)"] and "Passes of the kernels" in page_text(fn, *SETTLE)
     assert "Passes of the kernels" not in page_text(calque.grad(programs.settle), *SETTLE)
+
+
+def test_a_keyword_of_a_call_is_no_name() -> None:
+    found = [code_html(line, {"k": "int"}) for line in tokens_of(["def f(x, k=k):", "    g(x.k, k=k)", "    k=3"])]
+    assert [text.count("title") for text in found] == [2, 1, 1] and found[1].endswith('k=<span title="int">k</span>)')
 
 
 def test_names_say_what_they_are() -> None:

@@ -88,6 +88,39 @@ def test_a_name_shows_its_places(seen: Browser, folder: Path) -> None:
     assert re.search(r"u: float64 \(n,\), set 12 16 18, read 14 16 18 19 · q: float64 \(n - 1,\), set 14, read 15 16 · .* is recomputed: .* operations", seen.ask(STATUS)) is not None
 
 
+def places(on: Browser, text: str, pane: str = "user") -> dict[str, str]:
+    """The places of the names in a line of a pane."""
+    on.press("Escape")
+    on.hover(f"#{line_with(on, text, pane)} code")
+    found = re.findall(r"(\w+): [^·]*?(?:, (set [\d ]+))?(?:, (read [\d ]+))?(?= ·|$)", str(on.ask(STATUS)))
+    return {name: " ".join(filter(None, (first.strip(), second.strip()))) for name, first, second in found}
+
+
+def test_places_of_names_in_statements_of_many_kinds(seen: Browser, folder: Path) -> None:
+    shown(seen, folder, calque.grad(programs.shifted), calque.spec("f8[n,m]"), 2.0)
+    at = programs.shifted.__code__.co_firstlineno
+
+    def numbers(word: str, *lines: int) -> str:
+        return " ".join([word, *(str(at + line) for line in lines)])
+
+    assert places(seen, "def shifted")["x"] == f"{numbers('set', 0)} {numbers('read', 2)}"
+    told = places(seen, "α[i, j - 1]")
+    assert told["i"] == f"{numbers('set', 3)} {numbers('read', 5)}"
+    assert told["j"] == f"{numbers('set', 4)} {numbers('read', 5)}"
+    assert told["α"] == f"{numbers('set', 2, 5, 6, 7, 12)} {numbers('read', 3, 4, 5, 6, 8, 11, 12, 13)}"
+    assert places(seen, "α = α + w")["w"] == f"{numbers('set', 11)} {numbers('read', 12)}"
+    assert places(seen, "if k > 0")["k"] == f"{numbers('set', 0, 8)} {numbers('read', 2, 5, 6, 8, 11)}"
+
+
+def test_places_of_names_are_those_of_one_method(seen: Browser, folder: Path) -> None:
+    shown(seen, folder, calque.grad(programs.Scale(2.0).loss), N, 3.0)
+    at = programs.Scale.loss.__code__.co_firstlineno
+    assert places(seen, "return y") == {"y": f"set {at + 3} read {at + 6}"}
+    assert places(seen, "k = self.of")["x"] == f"set {at + 2} read {at + 5}"
+    assert places(seen, "return k") == {"k": f"set {at + 9} {at + 10} read {at + 10} {at + 11}"}
+    assert places(seen, "def loss_grad", "derivative")["y"] == "set 1 read 7"
+
+
 def test_a_click_keeps_the_light_until_the_next(seen: Browser, folder: Path) -> None:
     shown(seen, folder, calque.grad(programs.settle), *SETTLE)
     first, second = (line_with(seen, t, "user") for t in ("u[1:-1] +=", "u[1:-1] *="))

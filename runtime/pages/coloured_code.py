@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -16,6 +17,7 @@ _KINDS = (  # of pygments, and classes of the style sheet; the first that fits
     ("Name.Decorator", "b"),
 )
 
+_TAKES = re.compile(r"\b(?:def|lambda)\b")  # what follows may be a parameter
 Tokens = list[tuple[str, str]]  # the class, which may be empty, and the text
 
 
@@ -49,9 +51,9 @@ def code_html(tokens: Tokens, names: Mapping[str, str]) -> str:
     """
     made: list[list[str]] = []
     before = ""
-    for kind, text in tokens:
+    for k, (kind, text) in enumerate(tokens):
         is_name = kind in ("n", "b") and not before.endswith(".")  # and no attribute
-        title = names.get(text, "") if is_name else ""
+        title = names.get(text, "") if is_name and not _is_keyword(tokens, k) else ""
         before = text
         around = f' title="{escape(title)}"' if title else f' class="{kind}"'
         start = "" if not title and kind in ("", "n") else f"<span{around}>"
@@ -60,3 +62,10 @@ def code_html(tokens: Tokens, names: Mapping[str, str]) -> str:
         elif text:
             made.append([start, escape(text, quote=False)])
     return "".join(f"{start}{text}{'</span>' if start else ''}" for start, text in made)
+
+
+def _is_keyword(tokens: Tokens, k: int) -> bool:
+    """True for a name that a call gives a value to: ``k`` in ``f(x, k=3)``."""
+    before = "".join(text for _, text in tokens[:k])
+    follows = k + 1 < len(tokens) and tokens[k + 1][1] == "="
+    return follows and before.rstrip().endswith(("(", ",")) and not _TAKES.search(before)

@@ -106,9 +106,11 @@
   // the lines of a function around a line; a text has its functions one below the other
   const functions = new Map();
   for (const pane of panes) {
-    let own = [];
+    let own = [], list = null;
     for (const line of pane.querySelectorAll("li[id]")) {
-      if (/^def /.test(line.querySelector("code").textContent)) own = [];
+      const isNext = pane.id === "user" && line.parentNode !== list;
+      if (isNext || /^def /.test(line.querySelector("code").textContent)) own = [];
+      list = line.parentNode;
       own.push(line);
       functions.set(line, own);
     }
@@ -118,38 +120,72 @@
     return [...line.querySelectorAll("code [title]")];
   }
 
-  // the part of a statement that is assigned to: before a "=" outside of brackets, or after "for"
-  function targetOf(code) {
-    const head = /^\s*def \w+(\(.*\))/.exec(code);
-    if (head) return head[1];
-    const loop = /^\s*for (.*?) in /.exec(code);
-    if (loop) return loop[1];
-    let depth = 0;
+  // the code of a line without strings and comments
+  function codeOf(line) {
+    const copy = line.querySelector("code").cloneNode(true);
+    for (const quoted of copy.querySelectorAll(".s, .c")) quoted.remove();
+    return copy.textContent;
+  }
+
+  // the code without what stands in calls and subscripts; of a subscript, "[" stays. `open` has
+  // the brackets that earlier lines have left open, and is brought up to date
+  function outside(code, open) {
+    let kept = "";
     for (let k = 0; k < code.length; k++) {
-      if ("([{".includes(code[k])) depth++;
-      else if (")]}".includes(code[k])) depth--;
-      else if (code[k] === "#") return "";
-      else if (code[k] === "=" && !depth) {
-        if (code[k + 1] === "=" || "<>!=".includes(code[k - 1])) return "";
-        return code.slice(0, k);
+      const letter = code[k];
+      if ("([".includes(letter)) {
+        const follows = /[\p{L}\p{N}_)\]]/u.test(code[k - 1] || "");
+        const isHead = letter === "(" && !open.length && /^\s*def [^(]*$/.test(code.slice(0, k));
+        if (follows && letter === "[" && !open.some(Boolean)) kept += letter;
+        if (isHead) kept += " ";
+        open.push(follows && !isHead);
+      } else if (")]".includes(letter)) {
+        open.pop();
+      } else if (!open.some(Boolean)) {
+        kept += letter;
       }
     }
-    return "";
+    return kept;
+  }
+
+  // the parts of a line that names are set in, each with whether it also reads what it sets
+  function targetsOf(code, open) {
+    const isInside = open.length > 0;
+    const isHead = /^\s*def /.test(code);
+    const found = [...code.matchAll(/(?:^|[\s(\[{])for (.*?) in /g)].map((m) => [m[1], false]);
+    found.push(...[...code.matchAll(/([\p{L}\p{N}_]+)\s*:=/gu)].map((m) => [m[1], false]));
+    const kept = outside(code, open);
+    if (isHead || (isInside && open.isHead)) {
+      open.isHead = open.length > 0;
+      const names = kept.replace(/^\s*def [^\s(]*/, "").split(",");
+      return [...found, ...names.map((n) => [n.split(/[:=]/)[0], false])];
+    }
+    if (isInside) return found;
+    for (const statement of kept.split(";")) {
+      const plain = statement.replace(/^\s*(if|elif|else|while|for|with|try|except|finally)\b.*?:(?=\s)/, "");
+      const alike = plain.split(/\blambda\b/)[0].replace(/(<<|>>)=/g, "|=").replace(/[=<>!:]=/g, "  ");
+      const parts = alike.split(/(\*\*|\/\/|[-+*\/@%&|^])?=/);
+      for (let k = 0; k + 1 < parts.length; k += 2) found.push([parts[k].split(":")[0], Boolean(parts[k + 1])]);
+    }
+    return found;
   }
 
   // the places where a name is set and read in the function, by line numbers
   function placesOf(name, line) {
-    const set = [], read = [];
-    for (const other of functions.get(line)) {
-      const count = namesIn(other).filter((n) => n.textContent === name).length;
+    const own = functions.get(line), set = [], read = [];
+    if (!own.targets) {
+      const open = [];
+      own.targets = own.map((other) => targetsOf(codeOf(other), open));
+      own.names = own.map((other) => namesIn(other).map((n) => n.textContent));
+    }
+    const word = new RegExp(`(?:^|[^\\p{L}\\p{N}_.])${name}(?![\\p{L}\\p{N}_.])(\\[?)`, "u");
+    for (const [k, other] of own.entries()) {
+      const count = own.names[k].filter((n) => n === name).length;
       if (!count) continue;
-      const code = other.querySelector("code").textContent;
-      const target = targetOf(code);
-      const isTarget = new RegExp(`(^|[\\s,(*])${name}([\\s,)\\[:=]|$)`).test(target);
+      const hits = own.targets[k].map(([text, both]) => [word.exec(text), both]).filter(([hit]) => hit);
       const number = /\d+$/.exec(other.id)[0];
-      if (isTarget) set.push(number);
-      const both = isTarget && !/^\s*def /.test(code) && (/[-+*/@%&|^]$|<<$|>>$/.test(target) || target.includes("["));
-      if (!isTarget || both || count > 1) read.push(number);
+      if (hits.length) set.push(number);
+      if (count > hits.length || hits.some(([hit, both]) => both || hit[1])) read.push(number);
     }
     const few = (places) => places.slice(0, 8).join(" ") + (places.length > 8 ? " ..." : "");
     return [set.length ? `set ${few(set)}` : "", read.length ? `read ${few(read)}` : ""].filter(Boolean);

@@ -326,8 +326,14 @@ def _of_logarithm(entry: SizeSymbol) -> frozenset[str]:
 
 
 def _rounded(number: Fraction) -> Fraction:
-    """A coefficient with three digits."""
-    return Fraction(float(f"{float(number):.3g}"))
+    """A coefficient with three digits; a fraction of so few digits stays as it is.
+
+    >>> str(_rounded(Fraction(8, 3))), str(_rounded(Fraction(17000, 3)))
+    ('8/3', '5670')
+    """
+    if number.denominator in range(2, 10) and abs(number.numerator) < 1000:
+        return number
+    return Fraction(f"{float(number):.3g}")
 
 
 def _ratio(symbols: SizeSymbols, formulas: Sequence[Formula]) -> str:
