@@ -33,7 +33,7 @@ def file_args(path: str, fn: Callable[..., Any]) -> tuple[Any, ...]:
     readers = {".json": _json_values, ".npz": _npz_values}
     reader = readers.get(os.path.splitext(path)[1].lower())
     if reader is None:
-        raise SpecError(f"{path} is neither a .json nor a .npz file.")
+        raise SpecError(f"{path or '@'} is neither a .json nor a .npz file.")
     try:
         values = reader(path)
     except OSError as error:
@@ -161,7 +161,9 @@ def _argument(value: Any, meaning: Any, place: str) -> Any:
 
 
 def _chosen(value: Any, meanings: Sequence[Any]) -> Any:
-    """The member of a union of annotations that a value is for."""
+    """The member of a union of annotations that a value is for; None for texts, if they fit."""
+    if isinstance(value, str) and str in meanings:
+        return None
     fitting = (m for m in meanings if isinstance(value, dict) == record_types.is_record(m))
     return next((m for m in fitting if m is not type(None)), None)
 
@@ -180,13 +182,13 @@ def _cast(array: np.ndarray[Any, Any], dtype: np.dtype[Any], place: str) -> np.n
 
 
 def _of_text(value: str, meaning: Any, place: str) -> Any:
-    """The type that a text describes; any other text is a value."""
+    """The type that a text describes; any other text is a value, where no array is needed."""
     if meaning is str:
         return value
     try:
         return spec(value)
     except SpecError as error:
-        if _LIKE_A_TYPE.match(value):
+        if _LIKE_A_TYPE.match(value) or isinstance(meaning, Spec):
             raise SpecError(f"{place}: {error.message}", hint=error.hint) from None
         return value
 
@@ -241,6 +243,8 @@ def _of_list(value: list[Any], meaning: Any, place: str) -> Any:
     array = None if origin in (list, tuple, Sequence) else _array(value, place)
     if array is not None:
         return _cast(array, meaning.dtype, place) if isinstance(meaning, Spec) else array
+    if isinstance(meaning, Spec) and meaning.dims:
+        raise SpecError(f"{place} is no array of numbers, and annotated as {meaning}.")
     if parts and len(parts) != len(value):
         raise SpecError(f"{place} must have {len(parts)} items, and has {len(value)}.")
     given = zip(value, parts or [None] * len(value))

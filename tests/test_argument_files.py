@@ -156,6 +156,10 @@ def test_a_header_that_names_a_file_is_not_run(
         ('{"x": [1.0], "factor": 3}', "The function has no positional parameter factor."),
         ('{"k": 3}', "args.json: The argument x is missing."),
         ('{"x": "f9[3]", "k": 3}', "args.json: x: 'f9' is not a dtype."),
+        ('{"x": "three", "k": 3}', "args.json: x: 'three' is not a dtype."),
+        ('{"x": "f8(3)", "k": 3}', "args.json: x: 'f8' is no dataclass and no named tuple"),
+        ('{"x": [[1, 2], [3]], "k": 3}', "x is no array of numbers, and annotated as f8[n]."),
+        ('{"x": [1.0, null], "k": 3}', "x is no array of numbers, and annotated as f8[n]."),
         ('{"x": [1.0], "x": [2.0]}', "args.json cannot be read: 'x' stands twice"),
         ('{"x": [1.0], "k": 1.5}', "args.json: k is float64, and annotated as int64."),
         ('{"x": [1e999, 1' + "0" * 400 + "]}", "x has a number that fits no int64 and no float64"),
@@ -224,6 +228,8 @@ def test_wrong_npz(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }.items():
         assert cli.main(["show", "parametric.py:power", "--args", f"@{name}"]) == 2, name
         assert capsys.readouterr().err.startswith(f"calque: {message}")
+    assert cli.main(["show", "parametric.py:power", "--args", "@"]) == 2
+    assert capsys.readouterr().err.startswith("calque: @ is neither a .json nor a .npz file.")
     assert not ran.exists()
 
 
@@ -312,6 +318,8 @@ class Chain:
         (Point | None, {"x": 1}, Point(1.0, 2.0)),
         (Point | None, None, None),
         (float | None, 2, 2.0),
+        (float | str, "tanh", "tanh"),
+        (float | str, "f8", spec("f8")),
         (list[Point], [{"x": 1}], [Point(1.0)]),
         (Checked, {"size": 3}, Checked(3)),
     ],
