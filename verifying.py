@@ -208,7 +208,9 @@ def provenance(text: str, file: str = "the module") -> list[str]:
     """
     try:
         header = ast.get_docstring(ast.parse(text), clean=False) or ""
-    except (SyntaxError, ValueError):
+    except SyntaxError as error:
+        raise UsageError(f"{file} is no Python: line {error.lineno}: {error.msg}") from None
+    except ValueError:
         header = ""
     found = re.search(r"regenerate with\n((?:[ \t]+\S.*(?:\n|$))+)", header)
     words: list[str] = []

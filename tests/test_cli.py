@@ -234,6 +234,9 @@ def test_a_close_name_is_proposed() -> None:
 
 
 def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "conflict.py").write_text('"""Doc."""\n<<<<<<< ours\n', encoding="utf-8")
+    assert cli.main(["verify", "conflict.py"]) == 2
+    assert capsys.readouterr().err.startswith("calque: conflict.py is no Python: line 2: invalid")
     (folder / "broken.py").write_text("1 / 0\n", encoding="utf-8")
     assert cli.main(["show", "broken.py:f"]) == 2
     assert capsys.readouterr().err == (
