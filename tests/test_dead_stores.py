@@ -1,4 +1,4 @@
-"""What a reverse sweep leaves out: stores that nothing reads or that change nothing, factors of one."""
+"""Parts that a reverse sweep leaves out: stores that nothing reads or that change nothing, factors of one."""
 
 from __future__ import annotations
 

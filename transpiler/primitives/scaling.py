@@ -72,7 +72,7 @@ def scale(cotangent: Any, slope: Any) -> Any:
 
 
 def _merged(factor: Any, product: Any) -> Any:
-    """A number times the product of another with an array, by one number; None if it would round.
+    """A number times the product of another with an array, by one number; None if not exact.
 
     A product with a power of two is exact, if it is neither too large nor too small.
     """
