@@ -106,3 +106,23 @@ def test_an_arm_adds_to_what_was_set_to_zero_before(monkeypatch: Any) -> None:
     assert np.isclose(found, (up - down) / 2e-6, rtol=1e-7)
     source = str(gradient.source(x, w, stage="kernels"))
     assert not in_loops(source, r"copy"), source
+
+
+def test_a_size_within_a_loop_does_not_keep_the_array_before_the_loop(monkeypatch: Any) -> None:
+    """The reverse sweep asks the array of saved rows for its columns: of x there is one more."""
+    monkeypatch.setenv("CALQUE_JIT", "0")
+
+    def last(x, steps):
+        y = np.zeros_like(x)
+        for _ in range(steps):
+            dy = np.empty_like(y)
+            dy[0] = x[0]
+            dy[1:] = x[1:] * y[:-1]
+            y += dy
+        return y[-1]
+
+    args = (RNG.random(6), 4)
+    compiled = calque.jit(calque.grad(last))
+    np.testing.assert_allclose(compiled(*args), calque.grad(last)(*args), rtol=1e-12)
+    source = str(compiled.source(*args, stage="kernels"))
+    assert "y_saved.shape[1]" in source and "copy(y_saved" not in source, source

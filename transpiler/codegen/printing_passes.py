@@ -19,6 +19,7 @@ from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.accumulation import accumulate_in_place
 from calque.transpiler.memory.bufferize import Memory, settled_again
 from calque.transpiler.memory.copies import place_copies, read_sizes_first
+from calque.transpiler.memory.current_sizes import read_current_sizes
 from calque.transpiler.memory.donation import donate_memory
 from calque.transpiler.memory.printed_program import PrintedProgram
 
@@ -55,6 +56,11 @@ class Printing:
                 optional=True,
             ),
             Pass("read_sizes_first", lambda w: read_sizes_first(self.program), makes=[SIZES_FIRST]),
+            Pass(
+                *("read_current_sizes", lambda w: read_current_sizes(w.function)),
+                after=["read_sizes_first"],
+                optional=True,
+            ),
             Pass(
                 *("accumulate_in_place", lambda w: accumulate_in_place(self.program)),
                 after=["read_sizes_first"],
