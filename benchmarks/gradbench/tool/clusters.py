@@ -8,16 +8,23 @@ from eval_function import EvalFunction, Message
 import calque
 
 
+def distance(point, centroid):
+    """Return the square of the distance between two points."""
+    total = 0.0
+    for axis in range(point.size):
+        total += (point[axis] - centroid[axis]) ** 2
+    return total
+
+
 def objective(centroids, points):
     cost = 0.0
     for i in range(points.shape[0]):
-        nearest = np.inf
+        nearest, least = 0, np.inf
         for j in range(centroids.shape[0]):
-            distance = 0.0
-            for axis in range(points.shape[1]):
-                distance += (points[i, axis] - centroids[j, axis]) ** 2
-            nearest = min(nearest, distance)
-        cost += nearest
+            found = distance(points[i], centroids[j])
+            if found < least:
+                nearest, least = j, found
+        cost += distance(points[i], centroids[nearest])
     return cost
 
 

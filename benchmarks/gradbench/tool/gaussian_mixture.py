@@ -11,32 +11,29 @@ import calque
 
 
 def log_sum_exp(x):
-    largest = np.max(x)
-    return largest + np.log(np.sum(np.exp(x - largest)))
+    """Return the logarithms of the sums of exponentials along the first axis."""
+    largest = np.max(x, axis=0)
+    return largest + np.log(np.sum(np.exp(x - largest), axis=0))
 
 
 def objective(alpha, mu, q, l, x, gamma, m):
-    """Return the log posterior; ``q`` and ``l`` hold diagonals and triangles, column by column."""
+    """Return the log posterior; ``l`` holds triangles below the diagonal, column by column."""
     (count, dimension), components = x.shape, alpha.size
-    diagonals = np.exp(q)
     sums = np.sum(q, axis=1)
-    likelihood = 0.0
-    term = np.empty(components)
-    y = np.empty(dimension)
-    for i in range(count):
-        for k in range(components):
-            for row in range(dimension):
-                y[row] = diagonals[k, row] * (x[i, row] - mu[k, row])
-            entry = 0
-            for column in range(dimension):
-                difference = x[i, column] - mu[k, column]
-                for row in range(column + 1, dimension):
-                    y[row] += l[k, entry] * difference
-                    entry += 1
-            term[k] = alpha[k] + sums[k] - 0.5 * np.sum(y * y)
-        likelihood += log_sum_exp(term)
-    likelihood -= count * log_sum_exp(alpha)
-    squares = np.sum(diagonals**2) + np.sum(l**2)
+    terms = np.empty((components, count))
+    squares = 0.0
+    for k in range(components):
+        factor = np.zeros((dimension, dimension))
+        entry = 0
+        for column in range(dimension):
+            factor[column, column] = np.exp(q[k, column])
+            for row in range(column + 1, dimension):
+                factor[row, column] = l[k, entry]
+                entry += 1
+        y = (x - mu[k]) @ factor.T
+        terms[k] = alpha[k] + sums[k] - 0.5 * np.sum(y**2, axis=1)
+        squares += np.sum(factor**2)
+    likelihood = np.sum(log_sum_exp(terms)) - count * log_sum_exp(alpha)
     prior = m * np.sum(sums) - 0.5 * gamma**2 * squares
     return likelihood + prior + constant(count, dimension, components, gamma, m)
 
