@@ -7,6 +7,7 @@ An error that generated code raises gets a note with the user's line of which th
 
 from __future__ import annotations
 
+import ast
 import dis
 import linecache
 import os
@@ -27,6 +28,8 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "pu
 _RAISE = dis.opmap["RAISE_VARARGS"]  # a `raise`: other errors in calque's files are defects
 _REFUSALS = (TypeError, ValueError, NotImplementedError)
 
+_UNNUMBERED = "index is out of bounds"  # said by kernels, which know no more
+_CALLED = re.compile(r"(\w+)\(")
 _COMPLEX = re.compile(r"Cannot cast \w+ data from dtype\('complex\d+'\) to dtype\('float\d+'\)")
 
 # By the file of generated functions: where the statements of each stand in the user's source.
@@ -59,19 +62,56 @@ def note_origin(error: BaseException) -> None:
     """
     if isinstance(error, CalqueError):
         return
-    origin, trace = None, error.__traceback__
+    origin, trace, indexed = None, error.__traceback__, list[Origin]()
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if _written.get(file) is not None:
             if trace.tb_next is None and _raises(trace):
                 return
             origin = origin_of(file, trace.tb_lineno)
+            indexed = _indexed_lines(error, file, trace.tb_lineno)
         trace = trace.tb_next
     note = "" if origin is None else str(CalqueError("", origin)).rstrip()
+    if indexed:
+        note = _said_of_indices(indexed)
     if note and isinstance(error, TypeError) and _COMPLEX.match(str(error)):
         note += "\nInstead: give a complex array (`A.astype(complex)`); here the result is complex."
     if note and note not in getattr(error, "__notes__", []):
         error.add_note(note)
+
+
+def _indexed_lines(error: BaseException, file: str, line: int) -> list[Origin]:
+    """The user's places that index within the kernels that a generated line calls.
+
+    There are none for another error than a kernel's, whose message has no numbers.
+    """
+    if type(error) is not IndexError or str(error) != _UNNUMBERED:
+        return []
+    body = ast.parse("".join(linecache.getlines(file))).body
+    functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
+    pending, seen, found = [(line, line + 1)], set[str](), dict[tuple[str, int], Origin]()
+    while pending:
+        for number in range(*pending.pop()):
+            text = linecache.getline(file, number)
+            for name in functions.keys() & {*_CALLED.findall(text)} - seen:
+                called = functions[name]
+                seen.add(name)
+                pending.append((called.lineno + 1, (called.end_lineno or called.lineno) + 1))
+            place = origin_of(file, number) if "checked_index(" in text else None
+            if place is not None:
+                found.setdefault((place.file, place.line), place)
+    return list(found.values())
+
+
+def _said_of_indices(places: Sequence[Origin]) -> str:
+    more = "A kernel does not say more: a call without jit shows the index and its line."
+    if len(places) == 1:
+        return f"{str(CalqueError('', places[0])).rstrip()}\n{more}"
+    files: dict[str, set[int]] = {}
+    for place in places:
+        files.setdefault(place.file, set()).add(place.line)
+    lines = (f"{file}: {', '.join(map(str, sorted(found)))}" for file, found in files.items())
+    return f"At one of the lines of {'; '.join(lines)}\n{more}"
 
 
 def hide_own_frames(error: BaseException) -> None:

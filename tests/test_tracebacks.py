@@ -221,3 +221,38 @@ def test_a_defect_of_calque_keeps_its_frames(monkeypatch: pytest.MonkeyPatch) ->
         calque.jit(lambda x: x * 2.0)(1.0)
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert files[-1].endswith("dispatch.py")
+
+
+# an index that a kernel refuses
+
+
+def one_index(x, k):
+    s = 0.0
+    for i in range(x.size):
+        s = s + x[k[i]] ** 2
+        s = s * x[i]
+    return s
+
+
+def two_indices(x, k):
+    s = 0.0
+    for i in range(x.size):
+        s = s + x[k[i]] ** 2
+        s = s * x[k[i] - 1]
+    return s
+
+
+@pytest.mark.parametrize(("fn", "offsets"), [(one_index, [3]), (two_indices, [3, 4])])
+@pytest.mark.parametrize("transform", [calque.jit, lambda f: calque.jit(calque.grad(f))])
+def test_an_index_that_a_kernel_refuses_has_the_lines_that_index(fn, offsets, transform) -> None:
+    start = fn.__code__.co_firstlineno
+    with pytest.raises(IndexError, match="index is out of bounds") as caught:
+        transform(fn)(np.ones(3), np.array([0, 1, 7]))
+    (note,) = caught.value.__notes__
+    assert note.endswith("a call without jit shows the index and its line.")
+    if len(offsets) == 1:
+        assert f"line {start + offsets[0]}, in one_index\n    s = s + x[k[i]] ** 2\n        ^^^^^" in note
+    else:
+        assert f"test_tracebacks.py: {', '.join(str(start + k) for k in offsets)}\n" in note
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 3"):
+        fn(np.ones(3), np.array([0, 1, 7]))
