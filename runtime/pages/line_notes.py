@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ KINDS = {
     AT_HAND: "at hand",
     RIGHT: "checked",
 }
+_INTERNAL = re.compile("[_#~]")  # in a size whose symbol is no name
 _HOW = {"saved": SAVED, "restored": RESTORED, "recomputed": RECOMPUTED, "read again": READ_AGAIN}
 
 
@@ -172,7 +174,6 @@ def type_text(kind: ArrayType) -> str:
     if not kind.dims:
         return str(kind)
     dims = list(map(str, kind.dims))
-    if any("_" in d for d in dims):
-        dims = ["..." if "_" in d else d for d in dims]
+    dims = ["..." if _INTERNAL.search(d) else d for d in dims]
     shape = f"({dims[0]},)" if len(dims) == 1 else f"({', '.join(dims)})"
     return f"{kind.dtype.name} {shape}"
