@@ -84,16 +84,30 @@ def test_the_first_page_shows_the_derivative_of_the_readme(plain: bool) -> None:
     assert f"**calque writes**\n\n```python\n{shown}```\n" in page
 
 
-def test_the_first_page_shows_speeds_as_the_tables_of_results_count_them() -> None:
+def test_pictures_show_speeds_as_the_tables_of_results_count_them() -> None:
     speeds = importlib.import_module("speeds_picture")
-    for row in speeds.ROWS:
-        text = (ROOT / f"benchmarks/results/{row.file}.md").read_text(encoding="utf-8")
-        line = next(line for line in text.splitlines() if line.startswith(f"| {row.work} |"))
-        ratios = [float(cell) for cell in line.split() if re.fullmatch(r"\d+\.\d\d", cell)]
-        found = speeds.measured(row)
-        assert any(abs(found.times / r - 1) < 0.05 or abs(found.times * r - 1) < 0.05 for r in ratios), line
-        assert found.label in speeds.picture() and found.theirs in speeds.picture()
-    assert 'class="slower"' in speeds.picture()
+    for rows in speeds.PICTURES.values():
+        drawn = speeds.picture(rows)
+        for row in rows:
+            text = (ROOT / f"benchmarks/results/{row.file}.md").read_text(encoding="utf-8")
+            line = next(line for line in text.splitlines() if line.startswith(f"| {row.work} |"))
+            ratios = [float(cell) for cell in line.split() if re.fullmatch(r"\d+\.\d\d", cell)]
+            found = speeds.measured(row)
+            pairs = [(found.times, ratio) for ratio in ratios] + [(1 / found.times, ratio) for ratio in ratios]
+            assert any(abs(mine - ratio) < 0.05 * ratio + 0.005 for mine, ratio in pairs), line
+            assert found.label in drawn and found.theirs in drawn
+    assert 'class="slower"' in speeds.picture(speeds.ROWS)
+
+
+def test_pictures_are_on_pages_and_their_bars_have_room() -> None:
+    speeds = importlib.import_module("speeds_picture")
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
+    for name, rows in speeds.PICTURES.items():
+        assert any(f"```{{speeds}} {name}".rstrip() + "\n" in page for page in pages), name
+        bars = re.findall(r'<rect class="\w+" x="([\d.-]+)" y="[\d.]+" width="([\d.]+)"', speeds.picture(rows))
+        assert len(bars) == len(rows)
+        for left, width in (map(float, found) for found in bars):
+            assert left >= 0 and left + width <= speeds.WIDTH - speeds.TEXT + 0.1
 
 
 def test_published_functions_are_counted_as_their_own_page_counts_them() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gradbench_peers
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -312,3 +313,18 @@ def test_saddle(tool: Tool, modes: str) -> None:
 def test_particle(tool: Tool, modes: str) -> None:
     found = tool.output("particle", modes, {"w": 0.0})
     near(found, 0.2071918746486116, 1e-12)  # the answer that the eval expects
+
+
+def test_outputs_of_tools_are_compared_number_by_number() -> None:
+    mine = {"a": [1.0, 2.0], "b": 1000.0}
+    assert gradbench_peers.same(mine, {"a": [1.0, 2.00001], "b": 1000.01})
+    assert not gradbench_peers.same(mine, {"a": [1.0, 2.001], "b": 1000.0})
+    assert not gradbench_peers.same(mine, {"a": [1.0, 2.0, 3.0], "b": 1000.0})
+    assert not gradbench_peers.same(mine, {"a": [1.0, float("nan")], "b": 1000.0})
+
+
+def test_rows_of_results_stay_where_an_eval_is_not_run_again() -> None:
+    rows = gradbench_peers.kept("det")
+    assert rows and all(row[0].startswith("det, ") for row in rows)
+    assert {len(row) for row in rows} == {len(gradbench_peers.PEERS) + 4}
+    assert len({row[0] for name in gradbench_peers.SIZES for row in gradbench_peers.kept(name)}) > 40

@@ -1,8 +1,8 @@
-"""The picture of speeds beside JAX's on the first page, drawn from benchmarks/results.
+"""Pictures of speeds beside JAX's and others', drawn from the tables in benchmarks/results.
 
-It is SVG within the page, and has the colours of the theme, light or dark. Each row of ``ROWS`` is
-a row of a table; a bar to the right says how many times quicker calque is, one to the left how many
-times slower, on a logarithmic scale.
+They are SVG within the page, and have the colours of the theme, light or dark. Each row of a
+picture of ``PICTURES`` is a row of a table; a bar to the right says how many times quicker calque
+is, one to the left how many times slower, on a logarithmic scale.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from drawing import box, figure, line, text
+from drawing import WIDTH, box, figure, line, text
 from result_tables import results, seconds
 
 
@@ -22,6 +22,7 @@ class Row(NamedTuple):
     ours: str
     theirs: str
     label: str
+    peer: str = "JAX"
 
 
 class Speed(NamedTuple):
@@ -31,6 +32,7 @@ class Speed(NamedTuple):
     ours: str
     theirs: str
     times: float
+    peer: str = "JAX"
 
 
 STEP = "MLP 784-512-512-10, SGD step, batch 128, float32"
@@ -53,6 +55,73 @@ ROWS = [
     Row("families", "gmm, scalars", *FAMILIES, "gradient of a Gaussian mixture over scalars"),
     Row("cpu", "MLP step", "jit, cold", "JAX", "first call of the training step, compiled"),
 ]
+TOOLS = ("calque", "JAX")
+HAND = ("calque", "manual")
+BY_HAND = "C++"
+COLD = ("cold", "JAX")
+WARM = ("warm", "JAX")
+PICTURES = {
+    "": ROWS,
+    "loops": [
+        Row("cpu", "durbin", *LOOPS, "Durbin's recursion for Toeplitz matrices"),
+        Row("cpu", "lu", *LOOPS, "LU factorization in loops"),
+        Row("families", "while, eight numbers", *FAMILIES, "a while loop over eight numbers"),
+        Row("families", "ode, stores", *FAMILIES, "a Runge-Kutta solver with stores"),
+        Row("cpu", "heat_3d", *LOOPS, "a heat equation in 3D"),
+        Row("families", "lstm, stores", *FAMILIES, "an LSTM over a text, with stores"),
+        Row("families", "adaptive, scalars", *FAMILIES, "a solver that adapts its steps"),
+        Row("cpu", "fdtd_2d", *LOOPS, "electromagnetic waves in 2D"),
+    ],
+    "arrays": [
+        Row("cpu", "scalar function, one line", *ARRAYS, "a function of one number"),
+        Row("cpu", "selu, 10,000 elements", *ARRAYS, "selu of 10,000 numbers"),
+        Row("cpu", "selu, 5000 x 5000, float64", *ARRAYS, "selu of 25 million numbers"),
+        Row("cpu", "logistic loss, gradient, 10,000 x 100", *ARRAYS, "a logistic loss's gradient"),
+        Row("cpu", "hessian of Rosenbrock, 1,000", *ARRAYS, "a Hessian of 1,000 numbers"),
+        Row("cpu", STEP, *ARRAYS, "training step of a neural network"),
+    ],
+    "slower": [
+        Row("families", "gmm, scalars", *FAMILIES, "a Gaussian mixture over scalars"),
+        Row("families", "doitgen", *FAMILIES, "products along the last of three axes"),
+        Row("families", "skinning, matrices", *FAMILIES, "skinning: small matrices of bones"),
+        Row("families", "adi, vectors", *FAMILIES, "alternating directions, in rows"),
+        Row("families", "correlation", *FAMILIES, "a matrix of correlations"),
+    ],
+    "cold": [
+        Row("first_calls", "thermodynamics", *COLD, "equations of state of seawater"),
+        Row("first_calls", "rk45", *COLD, "a Runge-Kutta solver that adapts its steps"),
+        Row("first_calls", "kalman", *COLD, "a Kalman filter"),
+        Row("first_calls", "shallow water", *COLD, "shallow water"),
+        Row("first_calls", "skinning", *COLD, "skinning"),
+        Row("first_calls", "dense blocks, 3 times", *COLD, "three dense blocks"),
+    ],
+    "warm": [
+        Row("first_calls", "thermodynamics", *WARM, "equations of state of seawater"),
+        Row("first_calls", "rk45", *WARM, "a Runge-Kutta solver that adapts its steps"),
+        Row("first_calls", "kalman", *WARM, "a Kalman filter"),
+        Row("first_calls", "shallow water", *WARM, "shallow water"),
+        Row("first_calls", "skinning", *WARM, "skinning"),
+        Row("first_calls", "dense blocks, 3 times", *WARM, "three dense blocks"),
+    ],
+    "gradbench": [
+        Row("gradbench", "llsq, n=16392,m=128, gradient", *TOOLS, "llsq: a polynomial"),
+        Row("gradbench", "kmeans, k=10,n=10000,d=16, dir", *TOOLS, "kmeans: Newton's method"),
+        Row("gradbench", "kmeans, k=1000,n=1000,d=16, cost", *TOOLS, "kmeans: the cost alone"),
+        Row("gradbench", "gmm, 64_100_1000, jacobian", *TOOLS, "gmm: a Gaussian mixture"),
+        Row("gradbench", "lse, n=320000, gradient", *TOOLS, "lse: log-sum-exp"),
+        Row("gradbench", "ode, n=1000,s=100, gradient", *TOOLS, "ode: a Runge-Kutta solver"),
+    ],
+    "by-hand": [
+        Row("gradbench", "det, 10, gradient", *HAND, "det: minors in a recursion", BY_HAND),
+        Row("gradbench", "lse, n=320000, gradient", *HAND, "lse: log-sum-exp", BY_HAND),
+        Row("gradbench", "gmm, 64_100_1000, jacobian", *HAND, "gmm: a Gaussian mixture", BY_HAND),
+        Row("gradbench", "lstm, l=2,c=1024, jacobian", *HAND, "lstm: a recurrent network", BY_HAND),
+        Row("gradbench", "kmeans, k=10,n=10000,d=16, dir", *HAND, "kmeans: Newton", BY_HAND),
+        Row("gradbench", "llsq, n=16392,m=128, gradient", *HAND, "llsq: a polynomial", BY_HAND),
+        Row("gradbench", "ba, ba1_n49_m7776_p31843, jacobian", *HAND, "ba: cameras", BY_HAND),
+        Row("gradbench", "ht, hand4_t26_c400, jacobian", *HAND, "ht: a hand's skin", BY_HAND),
+    ],
+}
 
 
 def measured(row: Row) -> Speed:
@@ -62,40 +131,59 @@ def measured(row: Row) -> Speed:
     found = next(r for r in rows if next(iter(r.values())) == row.work)
     ours, theirs = found[row.ours], found[row.theirs]
     times = seconds(theirs) / seconds(ours)
-    return Speed(row.label, ours.replace("us", "µs"), theirs.replace("us", "µs"), times)
+    return Speed(row.label, ours.replace("us", "µs"), theirs.replace("us", "µs"), times, row.peer)
 
 
 def as_table(speeds: list[Speed]) -> str:
     """Return the times as Markdown, for readers without pictures."""
     lines = [f"| {s.label} | {s.ours} | {s.theirs} |" for s in speeds]
-    return "\n".join(["| on two cores | calque | JAX |", "| --- | --- | --- |", *lines])
+    heading = f"| on two cores | calque | {speeds[0].peer} |"
+    return "\n".join([heading, "| --- | --- | --- |", *lines])
 
 
 HEIGHT = 46  # of a row
-MIDDLE = 90  # where JAX's speed stands
-UNIT = 76  # the length of a bar that is three times quicker
+TEXT = 230  # the width of what is said behind a bar
+UNIT = 76  # the most that a bar of three times quicker is long
+LEAST_SLOWER = 3.0  # times, for which there is room to the left
 
 
-def bar(speed: Speed, top: int) -> str:
+class Scale(NamedTuple):
+    """The horizontal scale: the place of the peer's speed, and the length of a factor of three."""
+
+    middle: float
+    unit: float
+
+    @classmethod
+    def of(cls, speeds: list[Speed]) -> Scale:
+        """Return the scale on which the longest bars to both sides have room."""
+        slower = math.log(max(LEAST_SLOWER, *(1.0 / s.times for s in speeds)), 3)
+        quicker = math.log(max(LEAST_SLOWER, *(s.times for s in speeds)), 3)
+        unit = min(UNIT, (WIDTH - TEXT - 14) / (slower + quicker))
+        return cls(14 + unit * slower, unit)
+
+
+def bar(speed: Speed, scale: Scale, top: int) -> str:
     """Draw one row, below ``top``."""
-    length = UNIT * math.log(speed.times, 3)
+    middle, length = scale.middle, scale.unit * math.log(speed.times, 3)
     kind, far = ("quicker", speed.times) if length > 0 else ("slower", 1.0 / speed.times)
-    left, width = (MIDDLE, length) if length > 0 else (MIDDLE + length, -length)
-    said = f"{far:.1f} × {kind}: {speed.ours}, JAX {speed.theirs}"
-    label = text(MIDDLE + 6, top + 14, speed.label)
+    left, width = (middle, length) if length > 0 else (middle + length, -length)
+    said = f"{far:.1f} × {kind}: {speed.ours}, {speed.peer} {speed.theirs}"
+    label = text(middle + 6, top + 14, speed.label)
     drawn = box(left, top + 20, width, 14, kind)
-    return label + drawn + text(MIDDLE + max(length, 0.0) + 6, top + 32, said, "value")
+    return label + drawn + text(middle + max(length, 0.0) + 6, top + 32, said, "value")
 
 
-def picture() -> str:
-    """Return the picture as a figure of HTML, in one block of Markdown."""
-    speeds = [measured(row) for row in ROWS]
-    bars = "".join(bar(speed, HEIGHT * number) for number, speed in enumerate(speeds))
+def picture(rows: list[Row]) -> str:
+    """Return the picture of some rows as a figure of HTML, in one block of Markdown."""
+    speeds = [measured(row) for row in rows]
+    scale = Scale.of(speeds)
+    bars = "".join(bar(speed, scale, HEIGHT * number) for number, speed in enumerate(speeds))
     bottom = HEIGHT * len(speeds)
-    middle = line((MIDDLE, 0), (MIDDLE, bottom), "same")
-    return figure("speeds", bottom, "Speeds of calque beside JAX", middle + bars)
+    middle = line((scale.middle, 0), (scale.middle, bottom), "same")
+    return figure("speeds", bottom, f"Speeds of calque beside {speeds[0].peer}", middle + bars)
 
 
 def speeds(argument: str, body: str, plain: bool) -> str:
-    """Return the part of a page that shows the speeds."""
-    return as_table([measured(row) for row in ROWS]) if plain else picture()
+    """Return the part of a page that shows one of ``PICTURES``; the first page's has no name."""
+    rows = PICTURES[argument]
+    return as_table([measured(row) for row in rows]) if plain else picture(rows)
