@@ -106,7 +106,7 @@ def test_all_faults_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(PRIMITIVES[name], "vjp", doubled(PRIMITIVES[name].vjp))
     report = examine(fresh(), (WEIGHTS, ROWS))
     assert [f.operation for f in report.faults] == ["np.exp", "np.cos"]
-    assert report.error().message.endswith(f"So do lines {line_of('np.cos')}.")
+    assert report.error().message.endswith(f"So does line {line_of('np.cos')}.")
 
 
 def test_whole_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,3 +295,13 @@ def test_a_right_custom_vjp() -> None:
     squared.defvjp(lambda x: (squared(x), x), lambda x, bar: (2.0 * x * bar,))
     report = calque.check(lambda x: np.sum(squared(np.cos(x))), WEIGHTS)
     assert str(report).splitlines()[1].split()[:2] == ["x", "refused"]
+
+
+@pytest.mark.parametrize(("value", "said"), [(np.nan, r"b\['y'\]\[1\] is nan"), (np.inf, r"b\['y'\]\[1\] is inf")])
+def test_a_number_that_is_not_finite_is_named(value, said) -> None:
+    def total(a, b):
+        return np.sum(a * b["y"])
+
+    with pytest.raises(calque.transpiler.errors.NonFiniteError, match=said):
+        calque.check(total, np.ones(2), {"y": np.array([1.0, value])})
+    assert calque.check(lambda a, b: np.sum(np.minimum(a, b)), np.ones(2), np.array([np.inf, 2.0])).agrees

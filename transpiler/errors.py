@@ -259,7 +259,7 @@ class SourceNotFound(CalqueError, OSError):
 
 
 class NonFiniteError(CalqueError, FloatingPointError):
-    """A statement made a NaN, or an infinity of finite numbers; raised under ``debug_nans``."""
+    """A NaN or an infinity: made under ``debug_nans``, or given to ``check``."""
 
 
 class WrongDerivative(CalqueError, AssertionError):

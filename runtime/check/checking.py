@@ -16,7 +16,12 @@ from calque.runtime.linear_maps import jvp, vjp
 from calque.runtime.options import checked
 from calque.runtime.outside import outside
 from calque.runtime.tracebacks import hide_own_frames
-from calque.transpiler.errors import NestedTooDeeply, NotDifferentiable, WrongDerivative
+from calque.transpiler.errors import (
+    NestedTooDeeply,
+    NonFiniteError,
+    NotDifferentiable,
+    WrongDerivative,
+)
 from calque.transpiler.ir import pytrees
 from calque.transpiler.late import Late
 
@@ -73,8 +78,10 @@ class Report:
         """The error that ``check`` raises: of the first statement at fault, or of the argument."""
         if self.faults:
             first, *others = self.faults
-            lines = sorted({f.origin.line for f in others if f.origin})
-            more = f" So do lines {', '.join(map(str, lines))}." if lines else ""
+            told = first.origin.line if first.origin else None
+            lines = sorted({f.origin.line for f in others if f.origin} - {told})
+            word = "does line" if len(lines) == 1 else "do lines"
+            more = f" So {word} {', '.join(map(str, lines))}." if lines else ""
             return WrongDerivative(f"The derivative of {first.message}.{more}", first.origin)
         name, row = next(pair for pair in self.rows if pair[1].verdict)
         return WrongDerivative(
@@ -91,8 +98,9 @@ def check(fn: Callable[..., Any], *args: Any, seed: int = 0) -> Report:
     statement of ``fn`` is tested by itself, at the values it had in this call. Of a sparse
     derivative, products with its matrix are compared so.
 
-    Returns a report, to print. Raises WrongDerivative (an AssertionError) that shows the line, and
-    NotDifferentiable where no argument is of a floating dtype.
+    Returns a report, to print. Raises WrongDerivative (an AssertionError) that shows the line,
+    NotDifferentiable where no argument is of a floating dtype, and NonFiniteError where they
+    disagree at a NaN or an infinity.
 
     ``args`` are those of a call; ``seed`` is that of the random directions.
 
@@ -135,8 +143,23 @@ def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Rep
     report = Report(tuple(rows))
     if report.agrees:
         return report
+    for name, arg in zip(names, args):
+        _refuse_unbounded(name, arg)
     function = sparse.function if sparse else fn
     return Report(report.rows, tuple(find_faults(function, private_copies(args), seed)))
+
+
+def _refuse_unbounded(name: str, arg: Any) -> None:
+    """Raise where derivatives cannot agree, because an argument has a NaN or an infinity."""
+    for path, leaf in zip(pytrees.paths(arg), pytrees.flatten(arg)[0]):
+        if is_float(leaf) and not np.all(np.isfinite(leaf)):
+            place = np.argwhere(~np.isfinite(leaf))[0].tolist()
+            value = np.asarray(leaf)[tuple(place)]
+            where = f"{name}{path}{place}" if place else f"{name}{path}"
+            raise NonFiniteError(
+                f"{where} is {value}: derivatives are compared at finite numbers",
+                hint="give other arguments, or mask these elements in the function",
+            )
 
 
 def _names(fn: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
