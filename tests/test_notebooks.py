@@ -14,6 +14,7 @@ from types import FunctionType
 
 import numpy as np
 import pytest
+from IPython.core.formatters import PlainTextFormatter
 
 import calque
 from calque.transpiler.errors import SourceNotFound
@@ -60,6 +61,12 @@ def test_a_report_is_shown_as_its_table() -> None:
     report, printer = calque.check(lambda x: x * x, 2.0), Printer()
     report._repr_pretty_(printer, False)
     assert printer.shown == str(report) and printer.shown.startswith("argument  forward")
+
+
+def test_source_is_shown_as_its_text_where_it_is_not_coloured() -> None:
+    text = calque.source(lambda x: 2.0 * x, 1.0)
+    assert PlainTextFormatter()(text) == str(text).rstrip("\n") and repr(text) == repr(str(text))
+    assert "<pre style=\"font-family: monospace; white-space: pre; overflow-x: auto" in text._repr_html_()
 
 
 def test_only_public_names_are_offered() -> None:
@@ -116,6 +123,27 @@ CELLS = [
     ),
     ("calque.grad(h)(np.ones(2))[0] == 4.0", "True"),
     ("'def loss_grad(x):' in calque.source(calque.grad(loss), np.ones(2))", "True"),
+    ("calque.source(lambda x: x * 3.0, 1.0)", "return x * 3.0"),
+    (
+        "def kept(x):\n    s = 0.0\n    for i in range(x.shape[0]):\n        s = np.sin(s * x[i])\n    return s\n\n"
+        "told = calque.explain(calque.grad(kept), np.ones(3))\n"
+        "costs = calque.explain(calque.grad(kept), np.ones(3), cost=True)\n"
+        "page = calque.source(calque.grad(kept), np.ones(3))._repr_html_()\n"
+        "cell = f'In [{get_ipython().execution_count - 1}]'\n"
+        "f'{cell}:3: ' in told and f'{cell}:3 ' in costs and f'kept &lt;small&gt;{cell}&lt;/small&gt;' in page",
+        "True",
+    ),
+    (
+        "def refused(x):\n    return np.sum(x) + open(x)\n\n"
+        "try:\n    calque.grad(refused)(np.ones(2))\nexcept Exception as error:\n    said = str(error)\n"
+        "said.splitlines()[0] == f'In [{get_ipython().execution_count - 1}], line 2, in refused'",
+        "True",
+    ),
+    (
+        "with calque.debug_nans():\n    found = calque.source(calque.grad(kept), np.ones(3))\n"
+        "'In [' not in found and \"a notebook's cell, line 4\" in found",
+        "True",
+    ),
 ]
 RUNNER = """
 import json, sys

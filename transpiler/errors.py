@@ -11,6 +11,8 @@ The base class renders::
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -54,6 +56,32 @@ class Origin:
         return self.text[indent:] + "\n" + " " * (self.column - indent) + "^" * width
 
 
+def cell_name(file: str) -> str | None:
+    """The name of a notebook's cell by that of its file, as in ``In [2]``; None of other files."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    found = named(file) if named is not None else None
+    return None if found is None else found[1].replace("In[", "In [")
+
+
+def file_name(file: str) -> str:
+    """The name under which a message shows a file: without its folder, or that of a cell.
+
+    >>> file_name("models/rod.py")
+    'rod.py'
+    """
+    return cell_name(file) or os.path.basename(file)
+
+
+def file_name_in_code(file: str) -> str:
+    """The name of a file in generated code, which does not depend on when a cell was run.
+
+    >>> file_name_in_code("models/rod.py")
+    'rod.py'
+    """
+    return os.path.basename(file) if cell_name(file) is None else "a notebook's cell"
+
+
 MOST_CALLS = 8  # that a message shows
 
 
@@ -63,7 +91,7 @@ def called_from(origin: Origin) -> str:
     >>> called_from(Origin("f.py", 3, 4, 3, 7, "y = foo(x)", "f"))
     'Called from f.py, line 3, in f: y = foo(x)'
     """
-    place = f"{origin.file}, line {origin.line}, in {origin.function}"
+    place = f"{cell_name(origin.file) or origin.file}, line {origin.line}, in {origin.function}"
     return f"Called from {place}: {origin.text.strip()}"
 
 
@@ -92,7 +120,7 @@ class CalqueError(Exception):
         lines = []
         if self.origin is not None:
             o = self.origin
-            lines.append(f"{o.file}, line {o.line}, in {o.function}")
+            lines.append(f"{cell_name(o.file) or o.file}, line {o.line}, in {o.function}")
             lines += ["    " + line for line in o.caret().split("\n")]
         lines.append(self.message)
         if self.hint:

@@ -18,6 +18,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from calque.transpiler.errors import cell_name
+
 
 class UserFunction:
     """A user's function, compared by identity; pickled by name where it has one."""
@@ -69,7 +71,8 @@ def _held(holder: type, pickled: bytes) -> Any:
 def _dumped(function: Callable[..., Any]) -> bytes:
     name = getattr(function, "__qualname__", type(function).__name__)
     code = getattr(function, "__code__", None)
-    place = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
+    file = "" if code is None else cell_name(code.co_filename) or code.co_filename
+    place = "" if code is None else f" ({file}, line {code.co_firstlineno})"
     start = f"{name}{place} cannot be sent to another process: "
     end = ". Define it with def at the top level of a module, or sample with cores=1."
     if importlib.util.find_spec("cloudpickle") is None:

@@ -16,6 +16,7 @@ from calque.runtime.pages.reviews import PageLine, Pane, Review, ShownFunction, 
 from calque.runtime.pages.text_differences import ADDED, REMOVED
 from calque.runtime.version import __version__
 from calque.transpiler.diagnostics.line_sources import BLANK, CODE, COMMENT, HEAD, OTHER, PHASE
+from calque.transpiler.errors import file_name
 
 _MOST_RULES = 400  # for partners without a script: more would be slow
 _FEW_LINKS = 3
@@ -194,7 +195,7 @@ def _user_pane(review: Review, names: _Anchors) -> Iterator[str]:
     yield '<section class="pane user" id="user" aria-labelledby="user-title">'
     yield '<h2 id="user-title">Your functions</h2>'
     for function in review.functions:
-        place = escape(os.path.basename(function.file))
+        place = escape(file_name(function.file))
         yield f"<h3>{escape(function.name)} <small>{place}</small></h3>\n<ol>"
         tokens = tokens_of([line.text for line in function.lines])
         for line, found in zip(function.lines, tokens):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,6 +45,7 @@ from calque.transpiler.diagnostics.line_sources import (
     LineSource,
     line_sources,
 )
+from calque.transpiler.errors import file_name
 from calque.transpiler.ir.phases import answers
 
 # transformations whose results take what their functions take
@@ -170,7 +170,7 @@ def review_of(
         types = user_types(plain, args, lines)
     if made[-1].program.traced.compiled and home is not None:
         notes += pass_notes(at_stage(fn, "numpy"), args)
-    files = ", ".join(dict.fromkeys(os.path.basename(f.file) for f in lines.shown))
+    files = ", ".join(dict.fromkeys(file_name(f.file) for f in lines.shown))
     return Review(
         title(transformed).rstrip("."),
         " · ".join(filter(None, [files, transform_text(transformed)])),

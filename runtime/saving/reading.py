@@ -40,7 +40,7 @@ from calque.transpiler.codegen.numba.numba_in_order import NUMBA_IN_ORDER
 from calque.transpiler.codegen.numba.numba_target import NUMBA
 from calque.transpiler.codegen.numpy.emit import Support
 from calque.transpiler.diagnostics.placements import CALL, KERNEL, LOOP, placements
-from calque.transpiler.errors import Origin, UnsupportedFunction
+from calque.transpiler.errors import Origin, UnsupportedFunction, file_name
 from calque.transpiler.frontend.trace import Traced
 from calque.transpiler.ir.remarks import remark_lines
 from calque.transpiler.late import Late
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 else:
     cost_report = Late("calque.runtime.saving.cost_report")
 
+_BLOCK_STYLE = "font-family: monospace; white-space: pre; overflow-x: auto"
 _UNCOMPILED = {"CALQUE_JIT": "0", "NUMBA_DISABLE_JIT": "1"}  # what the user asks for
 
 
@@ -68,13 +69,17 @@ class SourceText(str):
     def __reduce__(self) -> Any:
         return SourceText, (str(self),)  # the program stays in this process
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self).rstrip("\n"))
+
     def _repr_html_(self) -> str:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
         from pygments.lexers import PythonLexer
 
         # styles stand in the elements: a page has no sheet of ours
-        text = str(highlight(self, PythonLexer(), HtmlFormatter(noclasses=True)))
+        formatter = HtmlFormatter(noclasses=True, prestyles=_BLOCK_STYLE)
+        text = str(highlight(self, PythonLexer(), formatter))
         if self._review is None:
             return text
         return text + framed(page_html(self._review()))
@@ -323,4 +328,4 @@ def _placement_lines(traced: Traced) -> list[str]:
 
 
 def _place(origin: Origin | None) -> str:
-    return "?" if origin is None else f"{os.path.basename(origin.file)}:{origin.line}"
+    return "?" if origin is None else f"{file_name(origin.file)}:{origin.line}"

@@ -23,6 +23,7 @@ from calque.transpiler.errors import (
     CustomRuleError,
     NotDifferentiable,
     SparsityUndecided,
+    cell_name,
 )
 from calque.transpiler.frontend.paths import Path
 from calque.transpiler.ir import pytrees
@@ -251,7 +252,8 @@ def _are_equal(now: Any, then: Any) -> bool:
 def _warn(coarse: Sequence[Coarse]) -> None:
     """One warning for each line of the user's that an answer is too large for."""
     for told in dict.fromkeys(coarse):
-        place = "" if told.origin is None else f"{told.origin.file}, line {told.origin.line}: "
+        file = "" if told.origin is None else cell_name(told.origin.file) or told.origin.file
+        place = "" if told.origin is None else f"{file}, line {told.origin.line}: "
         text = "" if told.origin is None else f"\n    {told.origin.text.strip()}"
         warnings.warn(
             f"{place}{told.why}.{text}\nInstead: give a smaller pattern, sparsity=...",

@@ -6,7 +6,7 @@ import linecache
 import os
 from dataclasses import dataclass
 
-from calque.transpiler.errors import Origin
+from calque.transpiler.errors import Origin, file_name
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _OWN = tuple(os.path.join(_ROOT, room) + os.sep for room in ("runtime", "transpiler"))
@@ -21,7 +21,7 @@ class Line:
     text: str = "no line of the function's"
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.number}" if self.file else "-"
+        return f"{file_name(self.file)}:{self.number}" if self.file else "-"
 
 
 def line_of(origin: Origin | None, home: Origin | None) -> Line:

@@ -12,13 +12,12 @@ its fault, and neither is a literal ``np.inf``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from calque.transpiler.errors import Origin
+from calque.transpiler.errors import Origin, file_name_in_code
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import Apply, Block, Check, Effect, Statement, Var
@@ -157,5 +156,5 @@ def _label(function: core.Function, check: Check) -> str:
 def _place(origin: Origin | None) -> str:
     if origin is None:
         return "generated code"
-    file = os.path.basename(origin.file).replace("{", "(").replace("}", ")")
+    file = file_name_in_code(origin.file).replace("{", "(").replace("}", ")")
     return f"{file}, line {origin.line}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from calque.transpiler.errors import file_name
 from calque.transpiler.forking import run_in_children
 
 READING = "reading the function"
@@ -49,7 +49,7 @@ def standing(thread: int) -> str:
     name = stages[-1][0]
     if origin is None:
         return name
-    place = f"{os.path.basename(origin.file)}, line {origin.line}, in {origin.function}"
+    place = f"{file_name(origin.file)}, line {origin.line}, in {origin.function}"
     return f"{name}, at {place}: {origin.text.strip()}"
 
 

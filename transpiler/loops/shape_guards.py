@@ -27,11 +27,10 @@ A call for which a guard fails is run again, by code that leaves broadcasting to
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
-from calque.transpiler.errors import Origin
+from calque.transpiler.errors import Origin, file_name_in_code
 from calque.transpiler.ir import core
 from calque.transpiler.ir.builder import Builder, atom, wrap
 from calque.transpiler.ir.core import (
@@ -215,7 +214,7 @@ class _Comparer:
 
     def _refuse(self, left: Any, right: Any, origin: Origin | None) -> None:
         """Emit the guard that two sizes are equal."""
-        where = f"{os.path.basename(origin.file)}, line {origin.line}: " if origin else ""
+        where = f"{file_name_in_code(origin.file)}, line {origin.line}: " if origin else ""
         with self.builder.block() as refused:
             self.builder.effect(f"raise ValueError({_plain(where + DIFFER)!r})", [])
         self.builder.emit(If((), atom(left != right), refused, Block(), origin))
