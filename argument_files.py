@@ -48,6 +48,46 @@ def file_args(path: str, fn: Callable[..., Any]) -> tuple[Any, ...]:
         raise SpecError(f"{path} cannot be read: {_reason(error)}") from None
 
 
+def doubts(fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+    """Remarks on a function's arguments from a JSON file, which say why an error may have come.
+
+    The first are for any error, the second for those about integers where floats are needed.
+
+    >>> doubts(lambda x, k: x * k, ([np.ones(2), np.ones(1)], 3))[1]
+    ['k is a whole number: write 1.0 for 1, or annotate it, as in k: float']
+    """
+    found: list[str] = []
+    integers: list[str] = []
+    for parameter, value in zip(inspect.signature(fn).parameters.values(), args):
+        nullable = parameter.default is None or parameter.annotation is not parameter.empty
+        for place, part in _parts(value, parameter.name):
+            if part is None and not nullable:
+                found.append(f"{place} is null, which is None in Python")
+            if isinstance(part, list) and len({np.shape(item) for item in part}) > 1:
+                if all(isinstance(item, np.ndarray) for item in part):
+                    found.append(f"{place} became a list, not an array: its lists differ in length")
+        if parameter.annotation is not parameter.empty or isinstance(value, bool):
+            continue
+        if isinstance(value, np.ndarray) and value.dtype.kind == "i":
+            hint = f'or annotate it, as in {parameter.name}: "f8[{",".join("nmkl"[: value.ndim])}]"'
+            integers.append(f"{parameter.name} holds whole numbers: write 1.0 for 1, {hint}")
+        elif isinstance(value, int):
+            hint = f"or annotate it, as in {parameter.name}: float"
+            integers.append(f"{parameter.name} is a whole number: write 1.0 for 1, {hint}")
+    return found, integers
+
+
+def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """A value and the parts of its lists and dicts, each with the words for its place."""
+    yield place, value
+    if isinstance(value, (list, tuple)):
+        for k, part in enumerate(value):
+            yield from _parts(part, f"{place}[{k}]")
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _parts(part, f"{place}.{key}")
+
+
 def _reason(error: Exception) -> str:
     """The reason why a file cannot be read, in words."""
     if isinstance(error, RecursionError):
@@ -102,10 +142,13 @@ def _by_parameter(values: Any, fn: Callable[..., Any]) -> tuple[Any, ...]:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"; did you mean {close[0]}?" if close else "."
             raise SpecError(f"The function has no positional parameter {name}{hint}")
-    space, found = names_of(fn), []
+    space = names_of(fn)
+    found: list[Any] = []
     for name in names[: max(map(names.index, values), default=-1) + 1]:
         parameter = parameters[name]
-        if name in values:
+        if name in values and values[name] is None and parameter.default is None:
+            found.append(None)
+        elif name in values:
             found.append(_argument(values[name], _meaning(parameter.annotation, space), name))
         elif parameter.default is not parameter.empty:
             found.append(parameter.default)
@@ -141,6 +184,8 @@ def _argument(value: Any, meaning: Any, place: str) -> Any:
         meaning = _chosen(value, typing.get_args(meaning))
     if isinstance(meaning, type) and not record_types.is_record(meaning):
         meaning = _meaning(meaning, {})
+    if value is None and isinstance(meaning, Spec):
+        raise SpecError(f"{place} is null, and annotated as {meaning.dtype.name}.")
     if isinstance(value, dict):
         return _of_object(value, meaning, place)
     if record_types.is_record(meaning) and value is not None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import difflib
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -22,6 +24,7 @@ import numpy as np
 
 import calque
 from calque import help_pages
+from calque.argument_files import doubts
 from calque.runtime.call import disk_cache
 from calque.runtime.call.progress import quiet_log
 from calque.runtime.check.checking import examine
@@ -39,7 +42,7 @@ from calque.targets import (
     load_function,
     resolve,
 )
-from calque.transpiler.errors import CalqueError, SpecError
+from calque.transpiler.errors import CalqueError, NotDifferentiable, SpecError
 from calque.transpiler.ir import debug, pytrees
 from calque.verifying import saved_command, verdicts
 
@@ -54,31 +57,37 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser that reports by exception."""
 
     def error(self, message: str) -> NoReturn:
+        if found := re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message):
+            close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1)
+            message += f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     quiet_log()
+    options = argparse.Namespace()
     try:
         parser = _parser()
         _complete(parser)
         if not (sys.argv[1:] if argv is None else argv):
             parser.print_help()
             return 0
-        options = parser.parse_args(argv)
+        parser.parse_args(argv, options)
         return int(options.run(options))
     except (UsageError, SpecError) as error:
         print("\n".join([f"calque: {error}", *_notes(error)]), file=sys.stderr)
         return 2
     except CalqueError as error:
-        print("\n".join([f"{type(error).__name__}: {error}", *_notes(error)]), file=sys.stderr)
+        told = [f"{type(error).__name__}: {error}", *_doubts(options, error), *_notes(error)]
+        print("\n".join(told), file=sys.stderr)
         return 1
     except _PROGRAMS as error:
         notes = _notes(error)  # the user's line, where it is their program's
         if debug.level() or not (notes or isinstance(error, (TypeError, ValueError))):
             raise
-        print("\n".join([f"{type(error).__name__}: {error}", *notes]), file=sys.stderr)
+        told = [f"{type(error).__name__}: {error}", *notes, *_doubts(options, error)]
+        print("\n".join(told), file=sys.stderr)
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -88,6 +97,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _notes(error: Exception) -> list[str]:
     """The lines below an error's message: the user's line, the page that says more."""
     return getattr(error, "__notes__", [])
+
+
+def _doubts(options: argparse.Namespace, error: Exception) -> list[str]:
+    """Remarks on arguments of a JSON file from which an error may have come."""
+    found, integers = getattr(options, "doubts", ([], []))
+    return [*found, *integers] if isinstance(error, NotDifferentiable) else list(found)
 
 
 def _complete(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +142,8 @@ _EXAMPLES = {  # on the program above
   calque show model.py:loss --transform "grad(f, argnums=(0, 1))"
   calque show model.py:loss --transform "vmap(grad(f), in_axes=(0, None))" --args "f8[m,n], float"
   calque show model.py:loss --transform "jit(grad(f))" -o loss_grad.py
+  echo '{"u": [1.0, 2.0, 4.0, 0.0], "k": 0.1}' > args.json
+  calque show model.py:loss --transform "grad(f)" --args @args.json
   calque show model.py:loss --transform "grad(f)" --html -o page.html
   calque show --html --against loss_grad.py -o page.html""",
     "check": """\
@@ -238,12 +255,22 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _resolved(
+    options: argparse.Namespace, transform: str | None
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The transformed function and its arguments, which an error that they cause is to name."""
+    fn, args = resolve(options.target, transform, options.args)
+    if options.args is not None and options.args.strip().lower().endswith(".json"):
+        options.doubts = doubts(fn, args)
+    return fn, args
+
+
 def _show(options: argparse.Namespace) -> int:
     if options.html or options.against is not None or options.check:
         return _show_page(options)
     if options.target is None:
         raise UsageError("FILE:FUNC is missing, as in model.py:loss")
-    fn, args = resolve(options.target, options.transform, options.args)
+    fn, args = _resolved(options, options.transform)
     text = (
         calque.source(fn, *args, stage="core", engine=options.engine)
         if options.stage == "core"
@@ -279,7 +306,7 @@ def _show_page(options: argparse.Namespace) -> int:
         for name in ("target", "transform", "args", "stage", "engine"):
             setattr(options, name, command.get(name if name == "target" else f"--{name}"))
     with contextlib.chdir(folder):
-        fn, args = resolve(options.target, options.transform, options.args)
+        fn, args = _resolved(options, options.transform)
         values = None
         if options.check:
             values = _usable_args(load_function(options.target), args, 0)
@@ -327,7 +354,7 @@ def _explain(options: argparse.Namespace) -> int:
             raise UsageError(f"--why: {error}") from None
     loops = options.parallel or options.why is not None  # of the function as it stands
     transform = options.transform or (None if loops else "grad(f)")
-    fn, args = resolve(options.target, transform, options.args)
+    fn, args = _resolved(options, transform)
     asked = {"parallel": options.parallel, "why": options.why, "cost": options.cost}
     print(calque.explain(fn, *args, **asked).rstrip("\n"))
     return 0
@@ -362,10 +389,11 @@ _FURTHER = (1.0, 1.0, 3.0, 3.0, 10.0, 10.0, 30.0)
 
 
 def _check(options: argparse.Namespace) -> int:
-    fn, specs = resolve(options.target, options.transform, options.args)
+    fn, specs = _resolved(options, options.transform)
     args = _usable_args(fn, specs, options.seed)
     if not any(map(is_float, _leaves(args))):
-        raise UsageError("no argument is of a floating dtype: nothing to differentiate by")
+        said = "no argument is of a floating dtype: nothing to differentiate by"
+        raise UsageError("\n".join([said, *getattr(options, "doubts", ((), ()))[1]]))
     report = examine(fn, args, options.seed)
     factors = _FURTHER if any(leaves(specs)) else ()  # given values are taken as they are
     for draw, factor in enumerate(factors, options.seed + 1):

@@ -17,7 +17,7 @@ from calque.transpiler import errors
 
 _WIDTH = 80
 _FENCE = re.compile(r"^(```+)(.*)$")
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)#]+)[^)]*\)")
 _ITEM = re.compile(r"^(?:- |\d+\. )")
 
 
@@ -105,7 +105,7 @@ def plain(text: str, width: int = _WIDTH) -> str:
     Title
     =====
     <BLANKLINE>
-    *One* link.
+    *One* link (calque help limits).
     <BLANKLINE>
         | 3
     """
@@ -153,9 +153,21 @@ def _block(kind: str, lines: list[str], width: int) -> str:
 
 
 def _filled(paragraph: list[str], width: int) -> str:
-    text = _LINK.sub(r"\1", " ".join(paragraph))
+    text = _LINK.sub(_linked, " ".join(paragraph))
     further = "  " if _ITEM.match(text) else ""
     return textwrap.fill(text, width, subsequent_indent=further, break_on_hyphens=False)
+
+
+def _linked(link: re.Match[str]) -> str:
+    """Return the words of a link, and the page it leads to: a command, or a file of docs."""
+    text, target = link[1], link[2].replace("../", "")
+    folder, _, file = target.rpartition("/")
+    name = file.removesuffix(".md")
+    if folder in ("", "errors", "limits") and name in (*error_classes(), *topics(), "limits"):
+        target = f"calque help {name}"
+    elif "://" not in target:
+        target = f"docs/{target}"
+    return target if text == file else f"{text} ({target})"
 
 
 def _listed(entries: dict[str, str], width: int) -> str:

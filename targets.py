@@ -56,6 +56,8 @@ def _given_args(text: str, fn: Callable[..., Any], module: ModuleType) -> tuple[
     """The arguments that a text describes, or a file that it names: `@args.json`."""
     if text.startswith("@"):
         return file_args(text[1:], fn)
+    if text.endswith((".json", ".npz")) and "," not in text:
+        raise UsageError(f"--args {text} names a file: did you mean @{text}?")
     return parse_args(text, {**names_of(fn), **vars(module)})
 
 

@@ -162,6 +162,7 @@ def test_a_header_that_names_a_file_is_not_run(
         ('{"x": [1.0, null], "k": 3}', "x is no array of numbers, and annotated as f8[n]."),
         ('{"x": [1.0], "x": [2.0]}', "args.json cannot be read: 'x' stands twice"),
         ('{"x": [1.0], "k": 1.5}', "args.json: k is float64, and annotated as int64."),
+        ('{"x": [1.0], "k": null}', "args.json: k is null, and annotated as int64."),
         ('{"x": [1e999, 1' + "0" * 400 + "]}", "x has a number that fits no int64 and no float64"),
         ('{"x": {"dtype": "f8", "shape": [1.5]}}', "args.json: x: '1.5' is not a dim."),
         ('{"x": {"dtype": [], "shape": 3}}', "args.json: x: "),
@@ -178,6 +179,33 @@ def test_wrong_json(
     assert cli.main(["show", "parametric.py:power", "--args", "@args.json"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith("calque: ") and (message or "") in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1, 2, 3]", 'x holds whole numbers: write 1.0 for 1, or annotate it, as in x: "f8[n]"\n'),
+        ("2", "x is a whole number: write 1.0 for 1, or annotate it, as in x: float\n"),
+        ("[[1.0, 2.0], [3.0]]", "x became a list, not an array: its lists differ in length\n"),
+        ("null", "x is null, which is None in Python\n"),
+        ("[1.0, null]", "x[1] is null, which is None in Python\n"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "explain"])
+def test_an_error_names_the_doubtful_argument(
+    folder: Path, command: str, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "plain.py").write_text("import numpy as np\ndef f(x):\n    return np.sum(x * x)\n")
+    (folder / "args.json").write_text(f'{{"x": {text}}}')
+    assert cli.main([command, "plain.py:f", "--args", "@args.json"]) in (1, 2)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["args.json", "folder/args.npz"])
+def test_a_file_without_its_mark(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", "parametric.py:power", "--args", name]) == 2
+    said = f"calque: --args {name} names a file: did you mean @{name}?\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,17 @@ def test_a_close_name_is_proposed() -> None:
         targets.apply_transform("valu_and_grad(f)", lambda x: x)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(["hel"], "help"), (["show", "model.py:loss", "--stage", "kernel"], "kernels")],
+)
+def test_a_close_choice_is_proposed(
+    arguments: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert f"; did you mean {name}?\nusage: " in capsys.readouterr().err
+
+
 def test_a_file_that_fails_on_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "conflict.py").write_text('"""Doc."""\n<<<<<<< ours\n', encoding="utf-8")
     assert cli.main(["verify", "conflict.py"]) == 2

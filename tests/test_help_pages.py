@@ -67,6 +67,12 @@ def test_each_page_is_plain_text(name: str, capsys: pytest.CaptureFixture[str]) 
     assert max(map(len, prose)) <= 80
 
 
+def test_links_are_commands_or_files() -> None:
+    text = "[Sizes](../jit.md#sizes), [which](../limits/python.md#loops), [support.md](../support.md)."
+    told = "Sizes (docs/jit.md), which (calque help python), docs/support.md.\n"
+    assert help_pages.plain(text) == told
+
+
 def test_help_alone_lists_all_pages(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["help"]) == 0
     out = capsys.readouterr().out
