@@ -6,6 +6,7 @@ import doctest
 import fnmatch
 import importlib
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from test_docs import DOCS
 
 import calque
-from calque import help_pages
+from calque import cli, help_pages
 
 ROOT = Path(calque.__file__).resolve().parent
 PICTURES = ["first_calls_picture", "layers_picture", "sparsity_picture", "stencil_picture"]
@@ -82,6 +83,17 @@ def test_the_first_page_shows_the_derivative_of_the_readme(plain: bool) -> None:
     readme = doc_pages.blocks((ROOT / "README.md").read_text(encoding="utf-8"))
     (shown,) = [block.text for block in readme if block.mark == "generated"]
     assert f"**calque writes**\n\n```python\n{shown}```\n" in page
+
+
+def test_the_command_of_the_first_page_prints_what_it_shows(tmp_path, monkeypatch, capsys) -> None:
+    expanded = importlib.import_module("generated_parts").expanded
+    page = doc_pages.blocks(expanded((ROOT / "docs/index.md").read_text(encoding="utf-8"), True))
+    function, call, command, derivative = (block.text for block in page[:4])
+    (tmp_path / "settle.py").write_text(f"import numpy as np\n\n\n{function}")
+    monkeypatch.chdir(tmp_path)
+    assert call == "calque.grad(settle)\n"
+    assert cli.main(shlex.split(command.replace("\\\n", ""))[1:]) == 0
+    assert capsys.readouterr().out.endswith(derivative)
 
 
 def test_pictures_show_speeds_as_the_tables_of_results_count_them() -> None:

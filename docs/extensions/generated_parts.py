@@ -31,6 +31,7 @@ import stencil_picture
 
 import calque
 from calque.help_pages import error_classes, summary
+from calque.runtime.spec import format_args
 from calque.transpiler import errors
 
 PRINTED = re.compile(r"^```output\n(?=def |@kernel)", re.M)  # generated code
@@ -140,18 +141,30 @@ def parameters_of(documented: Any) -> list[str]:
 
 
 def derivative(call: str, body: str, plain: bool) -> str:
-    """Return a function and, beside it, what ``calque.source(call)`` writes for it."""
+    """Return a function, how it is transformed, and beside it what calque writes for it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.py")
         path.write_text(f"import numpy as np\n\n\n{body}", encoding="utf-8")
         names = {**runpy.run_path(str(path)), "calque": calque}
-        written = eval(f"calque.source({call})", names)
-    parts = [
-        f"**{title}**\n\n```python\n{text.strip()}\n```"
-        for title, text in (("You write", body), ("calque writes", written))
+        transformed, *args = eval(f"[{call}]", names)
+        written = calque.source(transformed, *args)
+    name = ast.parse(body).body[0].name  # type: ignore[attr-defined]
+    asked = call.partition(",")[0]
+    transform = asked.replace("calque.", "").replace(name, "f")
+    command = f'calque show {name}.py:{name} --transform "{transform}" \\'
+    command += f'\n  --args "{format_args(tuple(args))}"'
+    blocks = [
+        f"**{title}**\n\n```{kind}\n{text.strip()}\n```"
+        for title, kind, text in (
+            ("You write", "python", body),
+            ("You call", "python", asked),
+            ("or type", "text", command),
+            ("calque writes", "python", written),
+        )
     ]
     if plain:
-        return "\n\n".join(parts)
+        return "\n\n".join(blocks)
+    parts = ["\n\n".join(blocks[:3]), blocks[3]]
     items = "\n".join(f":::{{grid-item}}\n{part}\n:::" for part in parts)
     return f"::::{{grid}} 1 1 2 2\n:gutter: 3\n:class-container: side-by-side\n\n{items}\n::::"
 
