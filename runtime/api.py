@@ -149,7 +149,7 @@ def jit(
     sizes and numbers come again; always, never, or, with "auto", where it is less to launch. With
     True, calls that can have none raise NoGraph.
 
-    ``memory``, such as ``"2GB"``: as ``checkpoint(f, memory=...)``, in each reverse sweep.
+    ``memory``, such as ``"2GB"``: as ``checkpoint(f, memory=...)``, in each reverse phase.
 
     ``first="numpy"``: no call waits for a compiler. NumPy source answers, while another process
     compiles the kernels, which answer from the first call on that finds them ready; results may

@@ -286,7 +286,7 @@ def checkpoint(
 ) -> Any:
     """``fun``, none of whose values are saved for reverse mode, as ``jax.checkpoint``.
 
-    The reverse sweep runs the function again. ``every=k`` instead saves the carried values of its
+    The reverse phase runs the function again. ``every=k`` instead saves the carried values of its
     outermost loops at every k-th iteration, and runs again one segment of k iterations at a time;
     ``every="sqrt"`` lets k be about the square root of the trip count (of a ``while``, whose trip
     count is not known before, each segment is one iteration longer than the one before).

@@ -207,7 +207,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Any:
 
     Of ``primals`` only shapes and dtypes matter; specs serve too. The result is a function of a
     cotangent of ``fun(*primals)``, which gives a tuple of cotangents of the primals. Its source is
-    the reverse sweep. Raises NotLinear, with the user's line, where ``fun`` is not linear.
+    the reverse phase. Raises NotLinear, with the user's line, where ``fun`` is not linear.
 
     >>> import numpy as np
     >>> transposed = linear_transpose(lambda x: x[1:] - x[:-1], np.zeros(4))

@@ -133,7 +133,7 @@ def test_every_version_is_restored_before_it_is_read() -> None:
 
 def test_explain_names_what_is_saved_and_why() -> None:
     text = calque.explain(calque.grad(recurrence), np.ones(4))
-    assert "s is saved: it is overwritten before the sweep reads it" in text
+    assert "s is saved: it is overwritten before the reverse phase reads it" in text
     nothing = calque.explain(
         calque.grad(gauss_seidel, argnums=(0, 1)), np.ones((5, 5)), np.ones((5, 5))
     )

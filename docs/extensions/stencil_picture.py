@@ -2,7 +2,7 @@
 
 ``step`` is one iteration of the loop on the first page. An arrow leads from an element that the
 step reads to one that it writes; the adjoint's arrows are those of the function that calque
-generates for the way back. Beside the arrows of the middle element stand the entries.
+generates for the reverse phase. Beside the arrows of the middle element stand the entries.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def entries(function: Callable[..., Any]) -> list[Entry]:
 
 
 def picture() -> str:
-    """Return the picture: the step above, the way back below."""
+    """Return the picture: the step above, the reverse phase below."""
     middle = CELLS // 2
     forward = [(e, e.written == middle) for e in entries(step)]
     back = [(e, e.read == middle) for e in entries(step_back)]
@@ -67,7 +67,7 @@ def picture() -> str:
     body = (
         marker
         + rows(forward, 0, f"The step: {BODY}", ("u before", "u after"))
-        + rows(back, HIGH + 90, "The way back: the same arrows, turned", ("ū after", "ū before"))
+        + rows(back, HIGH + 90, "The reverse phase: arrows turned", ("ū after", "ū before"))
     )
     return figure("stencil", 2 * HIGH + 150, alt(), body)
 
@@ -112,7 +112,7 @@ def alt() -> str:
     adds = sorted(e.written for e in entries(step_back) if e.read == middle)
     return (
         f"In the step {BODY}, element {middle} after it depends on {listed(reads)} before it. "
-        f"On the way back, the adjoint of element {middle} is added to those of {listed(adds)}."
+        f"In reverse, the adjoint of element {middle} is added to those of {listed(adds)}."
     )
 
 

@@ -27,7 +27,7 @@ class debug_keys(ContextDecorator):
     A draw and ``split`` use a key up, ``fold_in`` does not. ``key``, ``wrap_key_data`` and
     ``clone`` give a fresh one. Keys are told apart by their numbers, in plain calls, in generated
     code and in compiled functions: also that ``fold_in(key, 1)`` is ``split(key)[1]`` is found. A
-    function under ``checkpoint`` draws again in its reverse sweep, and is refused.
+    function under ``checkpoint`` draws again in its reverse phase, and is refused.
     ``debug_keys(False)`` is an exception inside.
 
     After ``jax.debug_key_reuse``.

@@ -126,7 +126,7 @@ class Recorder(FlatSaves):
             with self.builder.at(store.origin):
                 old = self.insert_forward(block, store, read)
             old.atom.name = None
-            why = "the sweep reads what it was before; each store saves what it overwrites"
+            why = "the reverse phase reads what it was; each store saves what it overwrites"
             self.decisions.append(Decision(store.outs[0], "restored", why))
             self.saved_by_store[id(store)] = old.atom
         return Array(self.saved_by_store[id(store)])
@@ -361,9 +361,8 @@ class Recorder(FlatSaves):
             if not buffer.boxed and not self.sizes_known(value.type):
                 self.flatten(buffer, s, block)
                 return
-        self.decisions.append(
-            Decision(value, "saved", "it is overwritten before the sweep reads it")
-        )
+        why = "it is overwritten before the reverse phase reads it"
+        self.decisions.append(Decision(value, "saved", why))
         if not self.sizes_known(value.type):
             self.save_flat(value, block)
             return

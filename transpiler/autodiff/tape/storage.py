@@ -180,7 +180,7 @@ class Buffers:
             return tuple(self._nonnegative(size_at_hand(self.upper_bound(d))) for d in t.dims)
         except CalqueError:
             raise UnsupportedSyntax(
-                "The reverse sweep needs a value whose size changes from iteration to iteration.",
+                "The reverse phase needs a value whose size changes from iteration to iteration.",
                 self.builder.origin,
                 "give it a fixed size, or write the loop over its elements",
             ) from None

@@ -187,7 +187,7 @@ class Lists(Loops):
         if self.reversing and self.loop_depth and not (isinstance(index, int) and index == -1):
             raise NeedsKnownValue(
                 "`pop` from elsewhere than the end of a list, in a run-time loop, moves elements "
-                "that a reverse sweep would have to move back.",
+                "that the reverse phase would have to move back.",
                 self.origin(node),
                 "leave them where they are, and count: v = values[head]; head += 1",
             )
