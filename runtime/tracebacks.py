@@ -35,18 +35,25 @@ _COMPLEX = re.compile(r"Cannot cast \w+ data from dtype\('complex\d+'\) to dtype
 # By the file of generated functions: where the statements of each stand in the user's source.
 # None for a file that serves functions of several places.
 _written: dict[str, dict[str, tuple[Origin | None, ...]] | None] = {}
+_in_kernels: dict[str, dict[str, tuple[Origin | None, ...]] | None] = {}
 
 
-def remember_origins(file: str, origins: Mapping[str, Sequence[Origin | None]]) -> None:
-    """Tell where the statements of generated functions stand in the user's source."""
-    found = {name: tuple(of_one) for name, of_one in origins.items()}
-    if _written.setdefault(file, found) != found:
-        _written[file] = None
+def remember_origins(
+    file: str,
+    origins: Mapping[str, Sequence[Origin | None]],
+    kernel_origins: Mapping[str, Sequence[Origin | None]] | None = None,
+) -> None:
+    """Tell where the statements of generated functions, and kernels, stand in the user's source."""
+    for known, given in ((_written, origins), (_in_kernels, kernel_origins or {})):
+        found = {name: tuple(of_one) for name, of_one in given.items()}
+        if known.setdefault(file, found) != found:
+            known[file] = None
 
 
 def forget_origins(file: str) -> None:
     """A generated function is gone."""
     _written.pop(file, None)
+    _in_kernels.pop(file, None)
 
 
 def origin_of(file: str, line: int) -> Origin | None:
@@ -87,8 +94,8 @@ def _indexed_lines(error: BaseException, file: str, line: int) -> list[Origin]:
     """
     if type(error) is not IndexError or str(error) != _UNNUMBERED:
         return []
-    body = ast.parse("".join(linecache.getlines(file))).body
-    functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef)}
+    whole, kernels = "".join(linecache.getlines(file)), _in_kernels.get(file) or {}
+    functions = {n.name: n for n in ast.parse(whole).body if isinstance(n, ast.FunctionDef)}
     pending, seen, found = [(line, line + 1)], set[str](), dict[tuple[str, int], Origin]()
     while pending:
         for number in range(*pending.pop()):
@@ -97,8 +104,8 @@ def _indexed_lines(error: BaseException, file: str, line: int) -> list[Origin]:
                 called = functions[name]
                 seen.add(name)
                 pending.append((called.lineno + 1, (called.end_lineno or called.lineno) + 1))
-            place = origin_of(file, number) if "checked_index(" in text else None
-            if place is not None:
+            indexes = "checked_index(" in text
+            if indexes and (place := origin_of_line(whole, number, kernels)) is not None:
                 found.setdefault((place.file, place.line), place)
     return list(found.values())
 

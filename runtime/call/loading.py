@@ -229,8 +229,8 @@ def load(
     if traced.compiled and not traced.target.grid:
         own = set(traced.function.imports.values()) - {"scipy", "warnings", "mpi4py"}
         call, kernels = compiled_module(text, name, not own)
-        origins = {**traced.function.origins, **traced.function.kernel_origins}
-        remember_origins(call.__code__.co_filename, origins)
+        file, kernel_origins = call.__code__.co_filename, traced.function.kernel_origins
+        remember_origins(file, traced.function.origins, kernel_origins)
         options = traced.function.kernel_options
         fixed = options.get("reassociate") is False or options.get("deterministic")
         if calls_blas(text) and not fixed:  # another number of threads adds in another order

@@ -18,8 +18,7 @@ from calque.transpiler.ir.pass_manager import Pass, Work, run_passes
 from calque.transpiler.ir.target import NUMPY, Target
 from calque.transpiler.memory.accumulation import accumulate_in_place
 from calque.transpiler.memory.bufferize import Memory, settled_again
-from calque.transpiler.memory.copies import place_copies, read_sizes_first
-from calque.transpiler.memory.current_sizes import read_current_sizes
+from calque.transpiler.memory.copies import place_copies, read_current_sizes, read_sizes_first
 from calque.transpiler.memory.donation import donate_memory
 from calque.transpiler.memory.printed_program import PrintedProgram
 

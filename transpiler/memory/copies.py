@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from calque.transpiler.errors import AliasUndecided
 from calque.transpiler.ir import core
-from calque.transpiler.ir.core import Apply, Atom, For, Statement, Var, While
-from calque.transpiler.ir.effects import is_store
+from calque.transpiler.ir.core import Apply, Atom, Block, For, Function, Statement, Var, While
+from calque.transpiler.ir.effects import is_size, is_store
 from calque.transpiler.ir.versions import Versions
 from calque.transpiler.memory.bufferize import CopyLocation, Memory, copy_locations, settle
 from calque.transpiler.memory.live_values import Liveness
@@ -190,3 +192,47 @@ def _note_starts(program: PrintedProgram, memory: Memory) -> None:
         made = program.definition.get(start)
         if isinstance(made, Apply) and made.primitive is indexing.copy:
             _note_argument(program, memory, made.args[0], made)
+
+
+def read_current_sizes(function: Function) -> None:
+    """Let reads of sizes within and after loops and stores ask the newest version, in place.
+
+    Before, in Core::
+
+        saved.1 = for t in range(0, steps) carrying saved.2 = saved:
+            n = size of axis(saved, axis=0)
+
+    After: ``size of axis(saved.2, axis=0)``. A read of the version before the loop would force the
+    stores of the loop to go into a copy. Arguments are asked as before: their sizes are known
+    before their arrays are copied.
+    """
+    _read_newest(function.body, {}, {*function.params})
+
+
+def _read_newest(block: Block, known: dict[Var, Var], params: set[Var]) -> None:
+    """Follow the statements of a block; ``known`` has the next version of each array."""
+    newest = dict(known)
+
+    def note(pairs: Iterable[tuple[Atom, Var]]) -> None:
+        for old, new in pairs:
+            if isinstance(old, Var) and old not in params and old.type.dims == new.type.dims:
+                newest[old] = new
+
+    for s in block.statements:
+        if is_size(s):
+            array = s.args[0]
+            while isinstance(array, Var) and array in newest:
+                array = newest[array]
+            s.args = (array, *s.args[1:])
+        if isinstance(s, (For, While)):
+            before = dict(newest)
+            note(zip(s.inits, s.phis))
+            inside, newest = newest, before
+            for inner in core.blocks_of(s):
+                _read_newest(inner, inside, params)
+            note(zip(s.inits, s.outs))
+            continue
+        for inner in core.blocks_of(s):
+            _read_newest(inner, newest, params)
+        if is_store(s):
+            note([(s.args[0], s.out)])
