@@ -22,6 +22,7 @@ Plane = np.ndarray[Any, Any]
 
 FEW = 32  # planes of one value; longer sets are rows of bits where these take less memory
 _MOST_BYTES = 2**28  # of the rows of one value; beyond it, all elements have the set of all
+_HASHED = 1 << 12  # numbers of planes that are compared by a hash
 _WORD = 64
 _CHUNK = 2**26  # bits that are unpacked at a time
 
@@ -288,8 +289,14 @@ def _set_bits(rows: Plane, places: Plane, numbers: Plane) -> None:
 def _distinct(planes: Sequence[Plane]) -> list[Plane]:
     """The planes without repetitions: one memory, or equal numbers."""
     found: list[Plane] = []
-    seen = set()
+    seen = set[Any]()
     for plane in planes:
+        if plane.size <= _HASHED:
+            numbers = plane.dtype.char, plane.tobytes()
+            if numbers not in seen:
+                seen.add(numbers)
+                found.append(plane)
+            continue
         place = (plane.__array_interface__["data"][0], plane.strides)
         if place in seen or any(_are_equal(plane, other) for other in found):
             continue
