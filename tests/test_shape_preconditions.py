@@ -112,7 +112,7 @@ def test_sizes_of_one_letter_are_the_same(tmp_path: Path) -> None:
     calque.save(calque.jit(product), path, calque.spec("f8[n]"), calque.spec("f8[n]"))
     saved = loaded(path, "product_jit")
     assert saved(W, W) == product(W, W)
-    with pytest.raises(ValueError, match=r"needs y\.shape\[0\] == x\.shape\[0\]"):
+    with pytest.raises(ValueError, match=r"needs x\.shape\[0\] == y\.shape\[0\]"):
         saved(W, W[:3])
 
 
