@@ -17,7 +17,7 @@ from calque.transpiler.codegen.text.spelling import name, parsed
 from calque.transpiler.ir.builder import Builder
 from calque.transpiler.ir.core import EqualDims, Function, Var
 from calque.transpiler.ir.dims import Dims
-from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, symbol
+from calque.transpiler.ir.types import Dim, DimLike, dim_symbols, substitute_dim, symbol
 from calque.transpiler.ir.value_ranges import ARGUMENT
 
 
@@ -82,12 +82,10 @@ class _Sizes:
     def _equal(self, equality: EqualDims) -> list[tuple[str, str]]:
         """The conditions of an equality: that each of its sizes is what it stands for."""
         difference = equality.left - equality.right
-        found = []
-        for s in sorted(dim_symbols(difference)):
-            rest = symbol(s) - self.dims.resolve(symbol(s))
-            found += [self.equal(rest)] if rest != 0 else []
-        if self.dims.resolve(difference) != 0 or None in found:
-            found = [self.equal(difference)]
+        meant = {s: self.dims.resolve(symbol(s)) for s in sorted(dim_symbols(difference))}
+        found = [self.equal(symbol(s) - dim) for s, dim in meant.items() if dim != symbol(s)]
+        if substitute_dim(difference, meant) != 0 or None in found:
+            found = [self.equal(difference)]  # these conditions do not imply it
         return [pair for pair in found if pair is not None]
 
     def known(self) -> list[tuple[str, str]]:
