@@ -297,6 +297,14 @@ def test_a_right_custom_vjp() -> None:
     assert str(report).splitlines()[1].split()[:2] == ["x", "refused"]
 
 
+@calque.custom_vjp
+def wrong_square(a):
+    return a * a
+
+
+wrong_square.defvjp(lambda a: (a * a, a), lambda a, y_bar: (3.0 * a * y_bar,))
+
+
 @pytest.mark.parametrize(("value", "said"), [(np.nan, r"b\['y'\]\[1\] is nan"), (np.inf, r"b\['y'\]\[1\] is inf")])
 def test_a_number_that_is_not_finite_is_named(value, said) -> None:
     def total(a, b):
@@ -304,4 +312,6 @@ def test_a_number_that_is_not_finite_is_named(value, said) -> None:
 
     with pytest.raises(calque.transpiler.errors.NonFiniteError, match=said):
         calque.check(total, np.ones(2), {"y": np.array([1.0, value])})
+    with pytest.raises(WrongDerivative):  # not for the bound, which is no reason
+        calque.check(lambda a, bound: np.sum(np.minimum(wrong_square(a), bound)), np.ones(2), np.inf)
     assert calque.check(lambda a, b: np.sum(np.minimum(a, b)), np.ones(2), np.array([np.inf, 2.0])).agrees

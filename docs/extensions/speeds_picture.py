@@ -60,6 +60,14 @@ HAND = ("calque", "manual")
 BY_HAND = "C++"
 COLD = ("cold", "JAX")
 WARM = ("warm", "JAX")
+FIRST_CALLS = {
+    "thermodynamics": "equations of state of seawater",
+    "rk45": "a Runge-Kutta solver that adapts its steps",
+    "kalman": "a Kalman filter",
+    "shallow water": "shallow water",
+    "skinning": "skinning",
+    "dense blocks, 3 times": "three dense blocks",
+}
 PICTURES = {
     "": ROWS,
     "loops": [
@@ -87,22 +95,8 @@ PICTURES = {
         Row("families", "adi, vectors", *FAMILIES, "alternating directions, in rows"),
         Row("families", "correlation", *FAMILIES, "a matrix of correlations"),
     ],
-    "cold": [
-        Row("first_calls", "thermodynamics", *COLD, "equations of state of seawater"),
-        Row("first_calls", "rk45", *COLD, "a Runge-Kutta solver that adapts its steps"),
-        Row("first_calls", "kalman", *COLD, "a Kalman filter"),
-        Row("first_calls", "shallow water", *COLD, "shallow water"),
-        Row("first_calls", "skinning", *COLD, "skinning"),
-        Row("first_calls", "dense blocks, 3 times", *COLD, "three dense blocks"),
-    ],
-    "warm": [
-        Row("first_calls", "thermodynamics", *WARM, "equations of state of seawater"),
-        Row("first_calls", "rk45", *WARM, "a Runge-Kutta solver that adapts its steps"),
-        Row("first_calls", "kalman", *WARM, "a Kalman filter"),
-        Row("first_calls", "shallow water", *WARM, "shallow water"),
-        Row("first_calls", "skinning", *WARM, "skinning"),
-        Row("first_calls", "dense blocks, 3 times", *WARM, "three dense blocks"),
-    ],
+    "cold": [Row("first_calls", name, *COLD, said) for name, said in FIRST_CALLS.items()],
+    "warm": [Row("first_calls", name, *WARM, said) for name, said in FIRST_CALLS.items()],
     "gradbench": [
         Row("gradbench", "llsq, n=16392,m=128, gradient", *TOOLS, "llsq: a polynomial"),
         Row("gradbench", "kmeans, k=10,n=10000,d=16, dir", *TOOLS, "kmeans: Newton's method"),

@@ -36,7 +36,7 @@ def step_back(u_bar):
 
 
 class Entry(NamedTuple):
-    """How much an element that is read counts in one that is written."""
+    """The weight of an element that is read in one that is written."""
 
     read: int
     written: int

@@ -143,8 +143,9 @@ def examine(fn: Callable[..., Any], args: tuple[Any, ...], seed: int = 0) -> Rep
     report = Report(tuple(rows))
     if report.agrees:
         return report
-    for name, arg in zip(names, args):
-        _refuse_unbounded(name, arg)
+    if not all(row.is_finite for _, row in rows if row.verdict):
+        for name, arg in zip(names, args):
+            _refuse_unbounded(name, arg)
     function = sparse.function if sparse else fn
     return Report(report.rows, tuple(find_faults(function, private_copies(args), seed)))
 

@@ -44,6 +44,11 @@ class Comparison:
     jumps: bool = False  # the function jumps at this point: differences are of the jump
 
     @property
+    def is_finite(self) -> bool:
+        """True if no number is a NaN or an infinity."""
+        return bool(np.all(np.isfinite([self.forward or 0.0, self.reverse, self.differences])))
+
+    @property
     def is_zero(self) -> bool:
         """True if the function did not change at all, and no derivative says that it does."""
         return not any((self.forward, self.reverse, self.left, self.right))

@@ -53,7 +53,8 @@ def code_html(tokens: Tokens, names: Mapping[str, str]) -> str:
     before = ""
     for k, (kind, text) in enumerate(tokens):
         is_name = kind in ("n", "b") and not before.endswith(".")  # and no attribute
-        title = names.get(text, "") if is_name and not _is_keyword(tokens, k) else ""
+        title = names.get(text, "") if is_name else ""
+        title = "" if title and _is_keyword(tokens, k) else title
         before = text
         around = f' title="{escape(title)}"' if title else f' class="{kind}"'
         start = "" if not title and kind in ("", "n") else f"<span{around}>"

@@ -7,10 +7,11 @@ from collections.abc import Container, Sequence
 
 from calque.runtime.pages.line_notes import type_text
 from calque.transpiler.codegen.text.recording import WrittenText
+from calque.transpiler.ir.naming import ORDINALS
 from calque.transpiler.ir.types import ArrayType
 
 _MOST_TYPES = 3
-_NUMBERED = re.compile(r"((?:second|third|fourth|fifth|sixth|seventh|eighth)_(.+))_saved")
+_NUMBERED = re.compile(rf"((?:{'|'.join(ORDINALS)})_(.+))_saved")
 _ROLES = (
     (re.compile(r"(?:(.+)_)?bar(?:_\d+)?$"), "cotangent"),
     (re.compile(r"(?:(.+)_)?dot(?:_\d+)?$"), "tangent"),

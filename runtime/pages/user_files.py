@@ -32,7 +32,7 @@ class UserFile:
     lines: list[str]
     spans: dict[int, tuple[int, int]] = field(default_factory=dict)
     functions: list[FunctionPlace] = field(default_factory=list)
-    names: dict[int, set[str]] = field(default_factory=dict)  # that a line assigns
+    lines_of: dict[str, list[int]] = field(default_factory=dict)  # that assign a name
 
     @classmethod
     def read(cls, path: str) -> UserFile:
@@ -46,7 +46,7 @@ class UserFile:
             if isinstance(node, ast.stmt):
                 made._mark(node)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                made.names.setdefault(node.lineno, set()).add(node.id)
+                made.lines_of.setdefault(node.id, []).append(node.lineno)
         made.functions = list(_functions(tree.body, path))
         return made
 
@@ -68,10 +68,9 @@ class UserFile:
         first, last = self.spans.get(line, (line, line))
         return FunctionPlace("", self.path, first, last)
 
-    def assigned(self, place: FunctionPlace) -> set[str]:
-        """The names that a function assigns."""
-        found = (self.names.get(line, ()) for line in range(place.first, place.last + 1))
-        return {name for names in found for name in names}
+    def assigns(self, place: FunctionPlace, name: str) -> bool:
+        """True if a function assigns a name."""
+        return any(place.first <= line <= place.last for line in self.lines_of.get(name, ()))
 
 
 def _first(node: ast.stmt) -> int:

@@ -66,6 +66,6 @@ def _assigned_in(var: core.Var, lines: UserLines) -> FunctionPlace | None:
     for at in (origin, *origin.calls()):
         file = lines.file(at.file)
         place = file.around(at.line)
-        if var.name in file.assigned(place):
+        if file.assigns(place, var.name):
             return place
     return None

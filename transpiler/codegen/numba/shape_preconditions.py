@@ -27,7 +27,8 @@ def size_checks(function: Function, builder: Builder) -> list[gast.stmt]:
     relied = builder.magnitudes.relied
     asked: list[tuple[str, str] | None] = [sizes.within(p) for p in function.params if p in relied]
     asked += sizes.equalities(function.equal_dims)
-    asked += [sizes.nonnegative(dims.resolve(dim)) for dim in dims.assumptions]
+    for dim in dims.assumptions:
+        asked.append(sizes.nonnegative(dims.resolve(dim)) or sizes.nonnegative(dim))
     return [
         _refusal(function.name, wrong, right)
         for wrong, right in dict.fromkeys(pair for pair in asked if pair is not None)
