@@ -1,4 +1,4 @@
-"""What a shell and pre-commit ask of the command: its variables, completion, and the hook."""
+"""Variables of the environment, completion in a shell, and the hook of pre-commit."""
 
 from __future__ import annotations
 
